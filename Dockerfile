@@ -23,14 +23,14 @@ RUN groupadd --system --gid 10003 gpuwhy \
 COPY LICENSE /usr/share/doc/gpuwhy/LICENSE
 COPY --from=build /out/gpuwhy /usr/local/bin/gpuwhy
 
-# NVIDIA's runtime mounts every GPU, and only the part of the driver that reads GPUs.
+# Makes NVIDIA's runtime mount every GPU, and only the part of the driver that reads GPUs.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=utility
-# Nobody outside reaches loopback in a container. Publish the port on the host's
-# loopback (-p 127.0.0.1:8003:8003), or put a proxy with a sign-in before it.
+# A container's loopback can't be reached from outside. Publish the port on the host's
+# loopback (-p 127.0.0.1:8003:8003), or put it behind a proxy with a sign-in.
 ENV GPUWHY_LISTEN=0.0.0.0:8003
 
-# A number, so that Kubernetes can check that the user is not root.
+# A number, so that Kubernetes can verify that the user is not root.
 USER 10003:10003
 EXPOSE 8003
 HEALTHCHECK --interval=30s --timeout=6s --start-period=15s --retries=3 CMD ["/usr/local/bin/gpuwhy", "healthcheck"]

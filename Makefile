@@ -1,5 +1,5 @@
 # gpuwhy: `make run` builds and starts it, `make test` runs every test.
-# `make help` lists the others.
+# `make help` lists all targets.
 
 GO      ?= go
 BIN     := bin
@@ -7,12 +7,11 @@ TOOLS   := $(BIN)/tools
 ARGS    ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
-# go-nvml's header marks old calls as deprecated; the warnings are about code
-# that is not ours.
+# go-nvml's header marks old calls as deprecated; the warnings are not about our code.
 export CGO_CFLAGS ?= -O2 -g
 override CGO_CFLAGS += -Wno-deprecated-declarations
 
-# Each command compiles in the same way, so that none compiles anew what another has: the program and its tests
+# All commands compile with the same flags, so they share the build cache: the program and its tests
 # have 700 packages in common.
 export GOFLAGS
 override GOFLAGS += -trimpath
@@ -23,31 +22,31 @@ override GOFLAGS += -trimpath
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
 
-run: build ## build and start: the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' for flags)
+run: build ## build and start; the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' passes flags)
 	exec $(BIN)/gpuwhy $(ARGS)
 
 demo: build ## start with a simulated machine, to look around without a GPU
 	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
 
-demo-fleet: build ## start a hub and three simulated machines that join it, to look around a fleet (ARGS='--listen 127.0.0.1:8003' for flags of the hub)
+demo-fleet: build ## start a hub and three simulated machines that join it, to look around a fleet (ARGS='--listen 127.0.0.1:8003' passes flags to the hub)
 	exec tools/demo-fleet $(BIN)/gpuwhy $(ARGS)
 
 gallery: ## show every component of the page in every state, with made-up values
 	$(GO) build -o $(BIN)/gpuwhy-gallery ./cmd/gpuwhy-gallery
 	exec $(BIN)/gpuwhy-gallery $(ARGS)
 
-screenshots: needs-chromium ## take the pictures in docs/screenshots again
+screenshots: needs-chromium ## retake the pictures in docs/screenshots
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
 
 looks: needs-chromium ## take pictures of every state of the pages, at four widths, light and dark
 	@mkdir -p $(BIN)/looks
 	$(GO) test ./cmd/gpuwhy-gallery -run '^TestEveryState$$' -count 1 -timeout 30m -looks $(CURDIR)/$(BIN)/looks
 
-# The race detector makes tests several times as dear, and sees neither what another process does nor what one goroutine
-# does alone. Such tests stand in files that begin with '//go:build !race'. Random tests (rapid) try a tenth as often with the
-# detector. The tests of both kinds of files, and no others, run without it, too; nothing else has to be said of a package. The
-# detector does not look into SQLite, which is C in the form of Go and ten times as slow with it. Both parts run beside
-# each other: tests that compute and tests that wait for other processes share the cores well.
+# The race detector makes tests several times slower, and it can't see into other processes or find anything in a single
+# goroutine. Tests of that kind are in files that begin with '//go:build !race'. With the detector, random tests (rapid) try
+# a tenth as many inputs. Tests in these two kinds of files also run without the detector; packages declare nothing else. The
+# detector skips SQLite, which is C translated to Go and ten times slower with it. Both parts run at the same time: tests that
+# compute and tests that wait for other processes share the cores well.
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 TWICE   := $(shell expr 2 '*' $(CORES))
 FILES    = $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' $(filter-out bin/ tools/,$(wildcard */)))
@@ -55,28 +54,28 @@ PLAIN    = $(sort $(dir $(FILES)))
 empty   :=
 ONLY     = ^($(subst $(empty) $(empty),|,$(sort $(shell grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' $(FILES) | cut -c6-))))$$
 
-# A hundred test programs are linked, each a quarter sooner without the tables of a debugger.
+# A hundred test programs are linked. Without debug information each links in three quarters of the time.
 LINK     = -ldflags=-w
 RACE     = -race -gcflags=modernc.org/...=-race=false $(LINK)
 
-test: needs-test ## all tests, with the race detector where it sees something; installs what they need
+test: needs-test ## run all tests, with the race detector where it helps; installs what they need
 	$(MAKE) --no-print-directory -j 2 test-race test-plain
 
 test-race:
 	RAPID_CHECKS=10 $(GO) test $(RACE) -p $(TWICE) -parallel $(TWICE) -timeout 30m ./...
 
 test-plain:
-	@echo "$(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '(tests that the race detector is no use to)' ..."
+	@echo "$(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '(tests that the race detector does not help)' ..."
 	@$(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
 
-flaky: needs-test ## each package's tests 30 times beside 2 and 8 busy processes, with stops of 1 to 3 s at random: lists what failed, with its seed; takes hours (FLAKY='-runs 5 ./sampler/...')
+flaky: needs-test ## run each package's tests 30 times beside 2 and 8 busy processes, with random stops of 1 to 3 s; lists failures with their seeds; takes hours (FLAKY='-runs 5 ./sampler/...')
 	@RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' -only '$(ONLY)' $(FLAKY)
 
-# The programs are kept outside of the tree, since kube-apiserver takes five minutes of two processors to build.
+# The programs are kept outside the tree, since kube-apiserver takes five minutes to build on two cores.
 KUBE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpuwhy-kube
 KUBE_VERSION = $(shell sed -n 's/^\tk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' tools/kube/go.mod)
 
-test-kube: $(KUBE)/kube-apiserver $(KUBE)/etcd $(KUBE)/kubelet ## read a cluster through a real kube-apiserver and etcd, which it builds once (eight minutes of a processor), and 500 driver pods behind one API server
+test-kube: $(KUBE)/kube-apiserver $(KUBE)/etcd $(KUBE)/kubelet ## read a cluster through a real kube-apiserver and etcd, built once (eight minutes of CPU time), and 500 driver pods behind one API server
 	$(GO) test -tags kube -run '^(TestRealServer|TestManyPods)$$' -count 1 -timeout 10m ./sampler/kube -programs $(KUBE)
 
 $(KUBE)/kube-apiserver: tools/kube/go.mod tools/kube/go.sum
@@ -88,39 +87,39 @@ $(KUBE)/etcd: tools/kube/go.mod tools/kube/go.sum
 $(KUBE)/kubelet: tools/kube/go.mod tools/kube/go.sum tools/kube/kubelet/main.go
 	$(GO) -C tools/kube build -o $@ ./kubelet
 
-cross: needs-cross ## build for arm64, Windows and macOS, and start the first under QEMU; installs what that needs
+cross: needs-cross ## build for arm64, Windows and macOS, and start the arm64 build under QEMU; installs what that needs
 	$(GO) test -tags cross -run '^(TestLinuxOnARM|TestWindowsBuilds|TestMacOS)$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-wine: needs-wine ## start the program for Windows under Wine, which is large; installs it
+wine: needs-wine ## start the Windows build under Wine; installs Wine, which is large
 	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-soak: needs-test ## tests that take minutes: the page over 10,000 updates, all of each state asked for problems of accessibility, nginx's 60 s, viewers that never read, faults at random (SOAK=duration), a database that can't be written, a database's writer and the program killed 200 times each, a PostgreSQL that is away for 5 min, forecasts of 30 series of each family
+soak: needs-test ## run tests that take minutes: the page over 10,000 updates, accessibility of every state, nginx's 60 s timeout, viewers that never read, random faults (SOAK=duration), an unwritable database, a database's writer and the program killed 200 times each, a PostgreSQL outage of 5 min, forecasts of 30 series of each family
 	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestEveryState$$' -count 1 -timeout 0 ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/past/store/sqlite
 	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
 	$(GO) test -tags soak -run '^Test(Heat|Memory)Families$$' -count 1 -v -timeout 0 ./internal/forecast/method
 
-faults: ## make every fault of docs/reliability.md in the running program, and write what it did into that
+faults: ## cause every fault in docs/reliability.md in the running program, and write there what it did
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
-check: generate fmt lint test cross chart ## what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
-	@git diff --exit-code --stat -- '*_templ.go' static/colors.css static/dist go.mod go.sum || { echo 'generated code differs from what is committed: commit it'; exit 1; }
+check: generate fmt lint test cross chart ## run what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
+	@git diff --exit-code --stat -- '*_templ.go' static/colors.css static/dist go.mod go.sum || { echo 'generated code differs from the committed code: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
-chart: $(TOOLS)/helm ## lint the chart, and check what it makes and that deploy/kubernetes is that; builds helm, which takes minutes the first time
+chart: $(TOOLS)/helm ## lint the chart, check its output, and that deploy/kubernetes matches it; builds helm, which takes minutes the first time
 	$(GO) test ./deploy/helm -count 1 -helm $(CURDIR)/$(TOOLS)/helm
 
-manifests: $(TOOLS)/helm ## make deploy/kubernetes of the chart
+manifests: $(TOOLS)/helm ## generate deploy/kubernetes from the chart
 	$(GO) test ./deploy/helm -count 1 -run '^TestChart$$' -helm $(CURDIR)/$(TOOLS)/helm -update
 
-stories: ## play the stories, say how many answers are right, and write that into docs/why.md (DIR=folder of other stories)
+stories: ## play the stories, print how many answers are right, and write that into docs/why.md (DIR=folder of other stories)
 	cd internal/story && $(GO) test -count 1 -run '^TestStories$$' -table -update $(if $(DIR),-stories $(abspath $(DIR)))
 
-bench: ## measure; docs/performance.md has the figures and their meaning (BENCH=regexp, COUNT=n)
+bench: ## run the benchmarks; docs/performance.md explains the figures (BENCH=regexp, COUNT=n)
 	$(GO) test -run '^$$' -bench '$(or $(BENCH),.)' -benchmem -count $(or $(COUNT),1) ./...
 
-bench-full: ## measure thousands of viewers for a quarter of an hour: 1,000 to 10,000, and those that are slow, hostile, that come and go, that ask (BENCH=regexp, COUNT=n)
+bench-full: ## measure 1,000 to 10,000 viewers for a quarter of an hour: also slow and hostile ones, and ones that come and go or send requests (BENCH=regexp, COUNT=n)
 	$(GO) test -tags soak -run '^$$' -bench '$(or $(BENCH),.)' -count $(or $(COUNT),1) -timeout 0 ./internal/bench
 
 fuzz: ## fuzz every target for FUZZTIME (a minute by default)
@@ -128,14 +127,14 @@ fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	  for t in $$(grep -hoE '^func Fuzz[A-Za-z0-9_]+' $$f | cut -c6-); do \
 	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
-generate: ## write *_templ.go from *.templ, static/colors.css, and the bundles in static/dist
+generate: ## generate *_templ.go from *.templ, static/colors.css, and the bundles in static/dist
 	$(GO) tool templ generate -path views
 	$(GO) generate ./static
 
 fmt: ## list files that are not formatted
 	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted (gofmt -w):"; echo "$$out"; exit 1; }
 
-# Packages that differ between systems. Their tests are of Linux, and not vetted for others.
+# Packages that differ between systems. Their tests are for Linux, and not vetted for others.
 ELSEWHERE := ./cmd/gpuwhy ./internal/clock ./internal/neterr ./sampler/host ./sampler/drm ./sampler/intel ./sampler/nvidia ./sampler/nvml ./sampler/smi
 
 lint: $(TOOLS)/golangci-lint ## vet and lint
@@ -152,7 +151,7 @@ $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 	$(GO) -C tools/helm build -o ../../$@ helm.sh/helm/v4/cmd/helm
 
-# tools/needs has what each tool is for.
+# tools/needs says what each tool is for.
 needs-test:
 	@tools/needs chromium prometheus nginx postgresql systemd e2fsprogs
 needs-chromium:
@@ -162,8 +161,8 @@ needs-cross:
 needs-wine:
 	@tools/needs wine mingw
 
-clean: ## remove what was built
+clean: ## remove build output
 	rm -rf $(BIN)
 
-help: ## this list
+help: ## print this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12

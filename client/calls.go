@@ -10,14 +10,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A Call is one thing that gpuwhy is asked. A is the answer.
+// A Call is one request to gpuwhy. A is the type of its answer.
 type Call[A any] struct {
 	Request
-	early func(*A) bool // whether there will be a better answer soon
-	valid func(*A) bool // whether it is one of gpuwhy's; nil: it is, if it can be decoded
+	early func(*A) bool // whether a better answer will be available soon
+	valid func(*A) bool // whether it is gpuwhy's answer; nil: it is, if it can be decoded
 }
 
-var errIncomplete = errors.New("the answer lacks what each has")
+var errIncomplete = errors.New("the answer lacks what every answer has")
 
 // Decode reads an answer that [Client.Copy] has written.
 func (c Call[A]) Decode(text []byte) (*A, error) {
@@ -34,7 +34,7 @@ func (c Call[A]) Decode(text []byte) (*A, error) {
 	return answer, nil
 }
 
-// Nothing is the answer where there is none.
+// Nothing is the answer of calls without one.
 type Nothing struct{}
 
 func get[A any](path string, query url.Values) Call[A] {
@@ -45,7 +45,7 @@ func change[A any](method, path string, body any) Call[A] {
 	return Call[A]{Request: Request{Method: method, Path: path, Body: body}}
 }
 
-// given are parameters by name and value, without those that are empty.
+// given are parameters by name and value, without empty ones.
 func given(pairs ...string) url.Values {
 	query := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -56,7 +56,8 @@ func given(pairs ...string) url.Values {
 	return query
 }
 
-// listed adds a list, if there is one: gpuwhy refuses an empty value in it, which would narrow nothing.
+// listed adds a list, if it is not empty. gpuwhy refuses empty values, because they would narrow
+// nothing.
 func listed(query url.Values, name string, values []string) url.Values {
 	if len(values) > 0 {
 		query[name] = values
@@ -66,8 +67,8 @@ func listed(query url.Values, name string, values []string) url.Values {
 
 func segment(text string) string { return "/" + url.PathEscape(text) }
 
-// The functions below are called as the operations of the API's document, /openapi.json. What is so now comes first: a GPU
-// is named by its UUID, or by its index where there is one node.
+// The functions below have the names of the operations in the API's document, /openapi.json. Those about the present come
+// first. A GPU is named by its UUID, or by its index if there is only one node.
 
 // GetSummary asks for totals of the newest snapshot, and why the fans run.
 func GetSummary() Call[Summary] { return get[Summary]("/api/gpu/summary", nil) }
@@ -101,39 +102,39 @@ func GetWhyOfOne(gpu string) Call[OneWhy] {
 	return call
 }
 
-// starting reports whether the answer is that the first reading is under way.
+// starting reports whether the answer says that the first reading is in progress.
 func starting(causes []Cause) bool {
 	return len(causes) == 1 && explain.Kind(causes[0].Kind) == explain.Starting
 }
 
-// GetMonitorHealth asks how each part of gpuwhy does.
+// GetMonitorHealth asks for the state of each part of gpuwhy.
 func GetMonitorHealth() Call[MonitorHealth] { return get[MonitorHealth]("/api/health", nil) }
 
-// A Span is a time, and what of the past is asked about. Each part may be empty.
+// A Span is a time span and what to ask about in it. Each part may be empty.
 type Span struct {
-	// From is when it begins, or a span in words, such as "last night"; the last 24 hours without it. To is when it ends; now
-	// without it. Both are RFC 3339, seconds since 1970, or words such as "yesterday at 22:00".
+	// From is when it begins, or a span in words, such as "last night"; empty: the last 24 hours. To is when it ends;
+	// empty: now. Both are RFC 3339, seconds since 1970, or words such as "yesterday at 22:00".
 	From, To string
-	TimeZone string   // in which words are understood, such as Europe/Berlin; that of the server without it
-	GPU      []string // by index, UUID or name; all without it
-	Node     string   // one machine; all without it
+	TimeZone string   // time zone of words, such as Europe/Berlin; empty: the server's
+	GPU      []string // by index, UUID or name; empty: all
+	Node     string   // one machine; empty: all
 }
 
 func (s Span) query(pairs ...string) url.Values {
 	return listed(given(append([]string{"from", s.From, "to", s.To, "tz", s.TimeZone, "node", s.Node}, pairs...)...), "gpu", s.GPU)
 }
 
-// GetPastWhy asks what went on in a span of time, and why. It is getWhy with a span.
+// GetPastWhy asks what happened in a time span, and why. It is getWhy with a span.
 func GetPastWhy(s Span) Call[PastWhy] { return get[PastWhy]("/api/gpu/why", s.query()) }
 
-// GetHistory asks for readings over time, at points that are a step apart, such as 5m. Without metrics they are those of charts;
-// without a step gpuwhy chooses it.
+// GetHistory asks for readings over time, at points that are a step apart, such as 5m. Without metrics it returns those of
+// charts; without a step gpuwhy chooses one.
 func GetHistory(s Span, step string, metrics ...string) Call[History] {
 	return get[History]("/api/gpu/history", listed(s.query("step", step), "metric", metrics))
 }
 
-// ListReadings asks for readings as they are kept, in a tier: raw, 1m, 15m or 6h; empty: the finest that there is for all of the
-// time. Without metrics they are all of GPUs.
+// ListReadings asks for stored readings in a tier: raw, 1m, 15m or 6h; empty: the finest that covers the whole time. Without
+// metrics it returns all GPU metrics.
 func ListReadings(s Span, tier string, metrics ...string) Call[PastReadings] {
 	return get[PastReadings]("/api/gpu/readings", listed(s.query("tier", tier), "metric", metrics))
 }
@@ -149,7 +150,7 @@ func GetUsage(s Span, by, user string) Call[PastUsage] {
 	return get[PastUsage]("/api/gpu/usage", s.query("by", by, "user", user))
 }
 
-// ListCauses asks what the answer was, from when to when.
+// ListCauses asks for past causes and their times.
 func ListCauses(s Span) Call[PastCauses] { return get[PastCauses]("/api/gpu/causes", s.query()) }
 
 // ListEvents asks what happened: of some kinds, such as xid, or of all if none is named.
@@ -157,7 +158,8 @@ func ListEvents(s Span, kinds ...string) Call[PastEvents] {
 	return get[PastEvents]("/api/events", listed(s.query(), "kind", kinds))
 }
 
-// GetAt asks for one machine as it was at a time, in the words of [Span]. The node may be empty where there is one.
+// GetAt asks for one machine as it was at a time, in the words of [Span]. The node may be empty if there is only
+// one.
 func GetAt(when, timeZone, node string) Call[PastMoment] {
 	return get[PastMoment]("/api/gpu/at", given("time", when, "tz", timeZone, "node", node))
 }
@@ -167,24 +169,24 @@ func GetForecast(gpus ...string) Call[Forecasts] {
 	return get[Forecasts]("/api/gpu/forecast", listed(given(), "gpu", gpus))
 }
 
-// GetHistorySize asks how much is kept.
+// GetHistorySize asks for the size of the stored history.
 func GetHistorySize() Call[PastSize] { return get[PastSize]("/api/gpu/history/size", nil) }
 
-// GetAlerts asks what fires, what did, and what is silenced.
+// GetAlerts asks for open and past alerts, and silences.
 func GetAlerts() Call[Alerts] { return get[Alerts]("/api/alerts", nil) }
 
-// GetAlertRules asks when alerts fire.
+// GetAlertRules asks for the alert rules.
 func GetAlertRules() Call[AlertRules] { return get[AlertRules]("/api/alert-rules", nil) }
 
-// GetSilences asks which silences are in force.
+// GetSilences asks for the active silences.
 func GetSilences() Call[Silences] { return get[Silences]("/api/silences", nil) }
 
-// AcknowledgeAlert says that somebody knows of an alert, named by its alert_id, with a comment or none.
+// AcknowledgeAlert acknowledges an alert, named by its alert_id, with an optional comment.
 func AcknowledgeAlert(alert, comment string) Call[Alert] {
 	return change[Alert](http.MethodPost, "/api/alerts"+segment(alert)+"/acknowledge", Note{Comment: comment})
 }
 
-// WithdrawAcknowledgment takes that back.
+// WithdrawAcknowledgment withdraws the acknowledgment.
 func WithdrawAcknowledgment(alert string) Call[Alert] {
 	return change[Alert](http.MethodDelete, "/api/alerts"+segment(alert)+"/acknowledge", nil)
 }
@@ -194,12 +196,12 @@ func DismissAlert(alert string) Call[Alert] {
 	return change[Alert](http.MethodDelete, "/api/alerts"+segment(alert), nil)
 }
 
-// SilenceAlert keeps one alert from being told for a while, from a second to 366 days.
+// SilenceAlert silences one alert for a second up to 366 days.
 func SilenceAlert(alert, comment string, d time.Duration) Call[Silence] {
 	return change[Silence](http.MethodPost, "/api/alerts"+segment(alert)+"/silence", SilenceSpan{Comment: comment, Duration: d.Seconds()})
 }
 
-// SilenceAlerts keeps alerts from being told for a while: all that match the patterns of the request.
+// SilenceAlerts silences all alerts that match the request's patterns.
 func SilenceAlerts(r SilenceRequest) Call[Silence] {
 	return change[Silence](http.MethodPost, "/api/silences", r)
 }

@@ -1,7 +1,7 @@
-// Package client asks a running gpuwhy over its HTTP API and its WebSocket.
+// Package client talks to a running gpuwhy over its HTTP API and its WebSocket.
 //
-// Each function such as [GetWhy] or [ListSessions] makes a [Call], which says what is asked and has the type of the answer. [Do] asks a
-// [Client], and [Client.Copy] writes an answer as it comes, such as a table. [Client.Dial] follows events as they happen.
+// Each function such as [GetWhy] or [ListSessions] makes a [Call], which describes a request and the type of its answer. [Do] sends it with a
+// [Client], and [Client.Copy] writes an answer as it arrives, such as a table. [Client.Dial] follows events as they happen.
 //
 //	c, err := client.New("http://127.0.0.1:8003", client.Options{})
 //	why, err := client.Do(ctx, c, client.GetWhy())
@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	// ErrNobody is found in the error where nothing listens at the address.
-	ErrNobody = errors.New("nobody listens there")
-	// ErrForeign is found in the error where something else answers, such as another program, a proxy or a sign-in.
+	// ErrNobody is wrapped in errors if nothing listens at the address.
+	ErrNobody = errors.New("nothing is listening there")
+	// ErrForeign is wrapped in errors if something else answers, such as another program, a proxy or a sign-in.
 	ErrForeign = errors.New("the answer is not gpuwhy's")
 )
 
@@ -44,23 +44,23 @@ const (
 )
 
 const (
-	// longestAnswer is how much is read of an answer that is kept whole, in bytes.
+	// longestAnswer is the longest answer that is read as a whole, in bytes.
 	longestAnswer = 64 << 20
-	// longestError is the same of an answer that refuses.
+	// longestError is the same for error answers.
 	longestError = 64 << 10
 )
 
-// Options are how a [Client] asks. The zero value asks once, as nobody in particular, with [OrdinaryPatience].
+// Options are the settings of a [Client]. The zero value asks once, without a token, with [OrdinaryPatience].
 type Options struct {
-	// Token is sent with each request as "Authorization: Bearer"; empty sends none. It goes to the machine of the address alone,
-	// and never from https to http.
+	// Token is sent with each request as "Authorization: Bearer"; empty sends none. It is sent only to the address's machine,
+	// and never after a redirect from https to http.
 	Token string
 	// Patience is how long answers may take; its zero is [OrdinaryPatience].
 	Patience Patience
-	// Retry is for how long Do asks again, once a second, while gpuwhy answers that it can't say yet; 0 asks once. Only questions are repeated,
-	// never what changes something.
+	// Retry is how long Do asks again, once a second, while gpuwhy answers that it can't say yet; 0 asks once. Only questions are
+	// repeated, never requests that change something.
 	Retry time.Duration
-	// Flag is the flag with which people name another address, for the advice in errors; empty where there is none.
+	// Flag is the flag with which people name another address, for advice in errors; empty if there is none.
 	Flag string
 	// Transport sends requests; nil is [http.DefaultTransport].
 	Transport http.RoundTripper
@@ -72,8 +72,8 @@ type Client struct {
 	base    string // without a slash at its end
 }
 
-// New returns a client of the gpuwhy at an address, such as http://127.0.0.1:8003, which may have a path, a name and a password. Its
-// error is a [gpu.Advice] about the address. Nothing is asked yet.
+// New returns a client of the gpuwhy at an address such as http://127.0.0.1:8003, which may have a path, a user name and a
+// password. Its error is a [gpu.Advice] about the address. It sends no request.
 func New(address string, o Options) (*Client, error) {
 	if o.Patience == (Patience{}) {
 		o.Patience = OrdinaryPatience
@@ -88,7 +88,7 @@ func New(address string, o Options) (*Client, error) {
 	return c, nil
 }
 
-// Address is where gpuwhy is asked, for people: without a password.
+// Address returns the address for people, without a password.
 func (c *Client) Address() string {
 	if u, err := url.Parse(c.base); err == nil {
 		return u.Redacted()
@@ -96,18 +96,19 @@ func (c *Client) Address() string {
 	return c.base
 }
 
-// A Request is what gpuwhy is asked, whatever the answer is.
+// A Request is a request to gpuwhy with any kind of answer.
 type Request struct {
 	Method string // empty: GET
-	Path   string // below the address of gpuwhy, escaped, with a slash at its beginning
+	Path   string // below the address of gpuwhy, escaped, with a leading slash
 	Query  url.Values
-	Body   any    // is sent as JSON; nil: none
+	Body   any    // sent as JSON; nil: none
 	Type   string // the content type of the answer; empty: [TypeJSON]
 }
 
 func (r *Request) reads() bool { return r.Method == "" }
 
-// Table is the request for the same answer as CSV, with a line of names first. Only answers about a span of the past can be tables.
+// Table returns the request for the same answer as CSV with a header line. Only answers about a span of the past are available as
+// CSV.
 func (r Request) Table() Request {
 	query := url.Values{"format": {"csv"}}
 	maps.Copy(query, r.Query)
@@ -115,12 +116,12 @@ func (r Request) Table() Request {
 	return r
 }
 
-// A Problem is what gpuwhy answers in place of what was asked for.
+// A Problem is an error answer of gpuwhy.
 type Problem struct {
 	Status int    // of HTTP
 	Line   string // Status with its words, such as "503 Service Unavailable"
-	Detail string // what happened and what to do, as gpuwhy says it: it is no markup, and may have any characters
-	// After is when to ask again; 0 where gpuwhy does not say.
+	Detail string // what happened and what to do, in gpuwhy's words; it is plain text, not markup, and may have any characters
+	// After is how long to wait before asking again; 0 if gpuwhy does not say.
 	After time.Duration
 }
 
@@ -140,7 +141,8 @@ func newProblem(answer *http.Response, body []byte) *Problem {
 	return p
 }
 
-// Copy asks, and writes the answer as it comes, however long it is. What was written before an error is a part of the answer.
+// Copy sends the request and writes the answer as it arrives, however long it is. After an error, what has been written is
+// only a part of the answer.
 func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 	answer, err := c.send(ctx, r)
 	if err != nil {
@@ -154,15 +156,15 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 	return err
 }
 
-// answeredBy reports whether an answer is what was asked for. A question is answered by 200 alone: a network that one has to sign in to
-// answers everything with 204. A change may also be answered by what it has made, or by nothing.
+// answeredBy reports whether an answer is the requested one. Only 200 answers a question: networks with a sign-in page answer
+// everything with 204. A change may also be answered with what it created, or with nothing.
 func (r *Request) answeredBy(answer *http.Response) bool {
 	code := answer.StatusCode
 	return code == http.StatusNoContent && !r.reads() ||
 		(code == http.StatusOK || code == http.StatusCreated && !r.reads()) && strings.HasPrefix(answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON))
 }
 
-// instead is the error of an answer that is not what was asked for.
+// instead is the error for an answer that is not the requested one.
 func (c *Client) instead(answer *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(answer.Body, longestError))
 	switch {
@@ -174,8 +176,8 @@ func (c *Client) instead(answer *http.Response) error {
 	return c.refused(answer, body)
 }
 
-// Ready asks whether gpuwhy is ready: whether it has a reading, or the verdict that none can be had. Where it is not, or anything
-// but gpuwhy answers so, the error is a [*Problem].
+// Ready asks whether gpuwhy is ready: whether it has a reading, or knows that none is possible. If it is not, or if anything else
+// answers that way, the error is a [*Problem].
 func (c *Client) Ready(ctx context.Context) error {
 	answer, err := c.send(ctx, Request{Path: "/health/ready"})
 	if err != nil {
@@ -189,10 +191,11 @@ func (c *Client) Ready(ctx context.Context) error {
 	return err
 }
 
-// retryEach is how long is waited before gpuwhy is asked again, if it does not say.
+// retryEach is the wait before asking again, if gpuwhy does not say.
 const retryEach = time.Second
 
-// Do asks, and returns the answer. With [Options.Retry] it asks again while gpuwhy answers that it can't say yet.
+// Do sends a call and returns the answer. With [Options.Retry] it asks again while gpuwhy answers that it can't
+// say yet.
 func Do[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 	for begun := time.Now(); ; {
 		asked, wait := time.Now(), retryEach
@@ -233,12 +236,13 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
-		return 0, &gpu.Advice{What: "the answer has more than " + strconv.Itoa(longestAnswer>>20) + " MiB", Try: "ask for a shorter time, or for a table"}
+		return 0, &gpu.Advice{What: "the answer is larger than " + strconv.Itoa(longestAnswer>>20) + " MiB", Try: "ask for a shorter time, or for a table"}
 	}
 	return l.to.Write(p)
 }
 
-// send asks once. The body of the answer, of any status, is to be closed. Errors are [gpu.Advice], but where ctx has ended.
+// send sends a request once. The caller closes the body of the answer, whatever its status. Errors are [gpu.Advice], except
+// if ctx has ended.
 func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	request, err := c.request(ctx, &r)
@@ -252,8 +256,8 @@ func (c *Client) send(ctx context.Context, r Request) (*http.Response, error) {
 		return nil, c.explain(err)
 	}
 	answer.Body = &steady{body: answer.Body, ctx: ctx, cancel: cancel, stalled: c.options.Patience.Stalled, late: &gpu.Advice{
-		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer, and sent nothing more for %s", c.Address(), c.options.Patience.Stalled),
-		Try:  "try again; if it stays so, restart it, or ask for a shorter time",
+		What: fmt.Sprintf("gpuwhy at %s stopped in the middle of its answer and sent nothing more for %s", c.Address(), c.options.Patience.Stalled),
+		Try:  "try again; if it happens again, restart it, or ask for a shorter time",
 	}}
 	return answer, nil
 }
@@ -272,7 +276,7 @@ func (c *Client) request(ctx context.Context, r *Request) (*http.Request, error)
 	}
 	request, err := http.NewRequestWithContext(ctx, cmp.Or(r.Method, http.MethodGet), address, body)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("%q is no URL", c.Address()), Try: tryAddress, Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("%q is not a URL", c.Address()), Try: tryAddress, Err: err}
 	}
 	request.Header.Set("Accept", cmp.Or(r.Type, TypeJSON))
 	if r.Body != nil {

@@ -70,8 +70,8 @@ func TestPatience(t *testing.T) {
 	}{
 		{"at once", 0, 0, nothing, "", 0},
 		{"slowly, and lives", time.Minute, time.Second, nothing, "", time.Minute},
-		{"slowly, and does not live", time.Minute, time.Minute, nothing, "answers nothing within 10s", 10 * time.Second},
-		{"never, and lives", time.Hour, time.Second, nothing, "lives, and has not begun to answer within 2m0s", 2 * time.Minute},
+		{"slowly, and does not live", time.Minute, time.Minute, nothing, "does not answer within 10s", 10 * time.Second},
+		{"never, and lives", time.Hour, time.Second, nothing, "is running but has not begun to answer within 2m0s", 2 * time.Minute},
 		{"just in time", 9 * time.Second, time.Minute, nothing, "", 9 * time.Second},
 		{"for an hour", 0, 0, drip(20*time.Second, 180), "", time.Hour},
 		{"and stops", 0, 0, drip(40*time.Second, 3), "stopped in the middle of its answer", 30 * time.Second},
@@ -131,8 +131,8 @@ func TestRetry(t *testing.T) {
 		"never":             {5 * time.Second, []string{late}, 6, 5 * time.Second, "not yet"},
 		"starts for ever":   {5 * time.Second, []string{starts}, 6, 5 * time.Second, "x"},
 		"without patience":  {0, []string{late, answers}, 1, 0, "not yet"},
-		"is another thing":  {5 * time.Second, []string{`{}`, answers}, 1, 0, "what answers at http://h is not gpuwhy"},
-		"is no JSON at all": {5 * time.Second, []string{`<p>`, answers}, 1, 0, "what answers at http://h is not gpuwhy"},
+		"is another thing":  {5 * time.Second, []string{`{}`, answers}, 1, 0, "the server at http://h is not gpuwhy"},
+		"is no JSON at all": {5 * time.Second, []string{`<p>`, answers}, 1, 0, "the server at http://h is not gpuwhy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -178,7 +178,7 @@ func TestToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"/x": "", "/plain": "", "/other": "leads to http://elsewhere, as a sign-in does: give an address of gpuwhy that needs no sign-in"} {
+	for path, want := range map[string]string{"/x": "", "/plain": "", "/other": "redirects to http://elsewhere, as a sign-in would: give an address of gpuwhy that needs no sign-in"} {
 		err := c.Copy(t.Context(), io.Discard, Request{Path: path})
 		advice := gpu.AsAdvice(err)
 		if want == "" && err != nil || want != "" && (!errors.Is(err, ErrForeign) || !strings.Contains(advice.Text(), want)) {
@@ -262,7 +262,7 @@ func TestStatusOfAnswers(t *testing.T) {
 func TestChangesAreNotLedElsewhere(t *testing.T) {
 	t.Parallel()
 	for status, asked := range map[int]string{
-		http.StatusMovedPermanently: "leads to https://h/api/silences, and changes nothing", http.StatusFound: "and changes nothing", http.StatusSeeOther: "and changes nothing",
+		http.StatusMovedPermanently: "redirects to https://h/api/silences and changes nothing", http.StatusFound: "and changes nothing", http.StatusSeeOther: "and changes nothing",
 		http.StatusTemporaryRedirect: "", http.StatusPermanentRedirect: "",
 	} {
 		c := ask(t, Options{Flag: "--url", Transport: transport(func(r *http.Request) (*http.Response, error) {

@@ -12,17 +12,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// Patience is how long a gpuwhy that is asked may take.
+// Patience is how long gpuwhy may take to answer.
 type Patience struct {
-	Silent  time.Duration // until it begins its answer, or shows otherwise that it lives
-	Working time.Duration // until it begins its answer while it lives
-	Stalled time.Duration // without a byte more of an answer that it has begun
+	Silent  time.Duration // until it begins to answer, or shows in another way that it is alive
+	Working time.Duration // until it begins to answer, while it is alive
+	Stalled time.Duration // pause in the middle of an answer
 }
 
-// OrdinaryPatience lets an answer be as long as it likes, while it goes on.
+// OrdinaryPatience allows answers of any length as long as data keeps arriving.
 var OrdinaryPatience = Patience{Silent: 10 * time.Second, Working: 2 * time.Minute, Stalled: 30 * time.Second}
 
-// patiently sends a request, and ends it where it is not answered in time.
+// patiently sends a request and cancels it if it is not answered in time.
 func (c *Client) patiently(ctx context.Context, cancel context.CancelCauseFunc, request *http.Request) (*http.Response, error) {
 	begun, watched := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -45,8 +45,8 @@ func (c *Client) http() *http.Client {
 	return &http.Client{Transport: c.options.Transport, CheckRedirect: c.follow}
 }
 
-// watch ends a request that is not answered in time, until its answer has begun. A server that lives may take longer: it
-// answers another question meanwhile.
+// watch cancels a request that is not answered in time, until its answer has begun. A server that is alive may take
+// longer: watch checks with another request.
 func (c *Client) watch(ctx context.Context, begun <-chan struct{}, cancel context.CancelCauseFunc) {
 	patient := func(d time.Duration) bool {
 		timer := time.NewTimer(d)
@@ -76,20 +76,20 @@ func (c *Client) watch(ctx context.Context, begun <-chan struct{}, cancel contex
 	end()
 	if !<-lives {
 		cancel(&gpu.Advice{
-			What: fmt.Sprintf("something at %s takes connections, and answers nothing within %s", c.Address(), p.Silent),
-			Try:  "check that this is gpuwhy's address; if it is, look at its log and restart it",
+			What: fmt.Sprintf("something at %s accepts connections but does not answer within %s", c.Address(), p.Silent),
+			Try:  "check that this is gpuwhy's address; if it is, check its log and restart it",
 		})
 		return
 	}
 	if patient(p.Working - p.Silent) {
 		cancel(&gpu.Advice{
-			What: fmt.Sprintf("gpuwhy at %s lives, and has not begun to answer within %s", c.Address(), p.Working),
-			Try:  "ask for a shorter time, or try again when it has less to do",
+			What: fmt.Sprintf("gpuwhy at %s is running but has not begun to answer within %s", c.Address(), p.Working),
+			Try:  "ask for a shorter time, or try again when it is less busy",
 		})
 	}
 }
 
-// lives reports whether the server answers what takes it no time.
+// lives reports whether the server answers a request that costs it no time.
 func (c *Client) lives(ctx context.Context) bool {
 	request, err := c.request(ctx, &Request{Path: "/health/live"})
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Client) lives(ctx context.Context) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// steady is the body of an answer, which ends when nothing more comes.
+// steady is the body of an answer, which fails if no more data arrives.
 type steady struct {
 	body    io.ReadCloser
 	ctx     context.Context //nolint:containedctx // of the question that this answers

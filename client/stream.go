@@ -9,7 +9,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// Names of events. What comes with each is a type of this package.
+// Names of events. The data of each is a type of this package.
 const (
 	EventStatus        = "gpu_status"           // [GPUStatus], once and first
 	EventUpdate        = "gpu_status_update"    // [Update]: of one node, whenever there is a newer one
@@ -22,23 +22,23 @@ const (
 	EventUnsubscribe   = "unsubscribe"          // to gpuwhy, without data
 )
 
-// A Filter narrows what comes over a [Stream]; a part that is empty narrows nothing.
+// A Filter narrows what a [Stream] receives; empty parts narrow nothing.
 type Filter struct {
 	Events []string `json:"events,omitempty"`
-	GPUs   []any    `json:"gpus,omitempty"` // UUIDs, or indexes where there is one node
+	GPUs   []any    `json:"gpus,omitempty"` // UUIDs, or indexes if there is one node
 	Nodes  []string `json:"nodes,omitempty"`
 }
 
-// Failed is why a message that was sent can't be served. The connection stays open.
+// Failed says why a message that was sent can't be served. The connection stays open.
 type Failed struct {
 	Code    string `json:"code"` // bad_json, unknown_event, bad_request or rate_limited
 	Message string `json:"message"`
 }
 
-// A Message came over a [Stream].
+// A Message was received over a [Stream].
 type Message struct {
 	Event string          `json:"event"`
-	ID    json.RawMessage `json:"id"` // of the request that it answers, as it was sent; nil where it answers none
+	ID    json.RawMessage `json:"id"` // id of the request that it answers, as it was sent; nil if it answers none
 	Data  json.RawMessage `json:"data"`
 	Text  []byte          `json:"-"` // the whole message, as it came
 }
@@ -51,15 +51,16 @@ func (m *Message) Decode(into any) error {
 	return nil
 }
 
-// A Stream is a connection to gpuwhy's WebSocket. gpuwhy ends one that does not read what comes. One goroutine reads, and any number
+// A Stream is a connection to gpuwhy's WebSocket. gpuwhy closes streams that do not read. One goroutine may read, and any number
 // may send.
 type Stream struct{ conn *websocket.Conn }
 
-// longestMessage is how much is read of a message, in bytes: more than a node with all its processes has.
+// longestMessage is the longest message that is read, in bytes: more than a node with all its processes
+// needs.
 const longestMessage = 64 << 20
 
-// Dial follows what happens on one node, or on all if the name is empty. ctx is for connecting alone. Where gpuwhy refuses, as one that has
-// as many viewers as it may, the error is a [*Problem].
+// Dial follows events of one node, or of all if the name is empty. ctx is only for connecting. If gpuwhy refuses, for example
+// because it has too many viewers, the error is a [*Problem].
 func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	path := "/ws"
 	if node != "" {
@@ -79,8 +80,8 @@ func (c *Client) Dial(ctx context.Context, node string) (*Stream, error) {
 	return &Stream{conn}, nil
 }
 
-// Next waits for the next message. After an error, also because ctx has ended, the stream is closed. Where gpuwhy has ended it, the
-// error has a [websocket.CloseError] with a reason.
+// Next waits for the next message. After an error, including the end of ctx, the stream is closed. If gpuwhy closed it, the error
+// wraps a [websocket.CloseError] with a reason.
 func (s *Stream) Next(ctx context.Context) (Message, error) {
 	_, text, err := s.conn.Read(ctx)
 	m := Message{Text: text}
@@ -90,7 +91,7 @@ func (s *Stream) Next(ctx context.Context) (Message, error) {
 	return m, err
 }
 
-// Send sends a request with an id, which the answer has, too. data may be nil.
+// Send sends a request with an id, which the answer repeats. data may be nil.
 func (s *Stream) Send(ctx context.Context, event, id string, data any) error {
 	text, err := json.Marshal(struct {
 		Event string `json:"event"`
@@ -103,10 +104,10 @@ func (s *Stream) Send(ctx context.Context, event, id string, data any) error {
 	return s.SendText(ctx, string(text))
 }
 
-// SendText sends a message as it is.
+// SendText sends a message unchanged.
 func (s *Stream) SendText(ctx context.Context, text string) error {
 	return s.conn.Write(ctx, websocket.MessageText, []byte(text))
 }
 
-// Close ends the connection at once, without a goodbye that would be waited for.
+// Close closes the connection at once, without waiting for a goodbye.
 func (s *Stream) Close() error { return s.conn.CloseNow() }

@@ -2,7 +2,7 @@ package client
 
 import "github.com/gpuwhy/gpuwhy/internal/contract"
 
-// The answers of the API, and their parts. They are the types that the server encodes, under names that every program can use.
+// The API's answers and their parts: the types that the server encodes, under names that every program can use.
 
 //nolint:revive // each is described where it is declared
 type (

@@ -14,13 +14,13 @@ type withdrawable interface {
 func (r *Reading[T]) withdraw(q Quality) { *r = Absent[T](q) }
 
 // Withdraw makes every reading in a group absent for one reason. The group is a pointer
-// to a reading, or to what has readings, such as a [Health].
+// to a reading, or to a struct of readings, such as a [Health].
 func Withdraw(group any, q Quality) {
 	eachReading(reflect.ValueOf(group).Elem(), func(r withdrawable) { r.withdraw(q) })
 }
 
-// Stale returns the readings, with every reading that had a value absent as
-// stale. The lists of the result are its own.
+// Stale returns a copy of the readings in which every reading that had a value is
+// absent as Stale. The copy shares no lists with r.
 func (r Readings) Stale() Readings {
 	r.Fans.Fans = slices.Clone(r.Fans.Fans)
 	r.Instances = slices.Clone(r.Instances)

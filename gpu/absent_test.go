@@ -13,8 +13,8 @@ func TestWithdraw(t *testing.T) {
 	}
 }
 
-// TestStale: a reading that had a value has none any more and says why, and the
-// other readings stay as they are.
+// TestStale checks that readings that had a value are absent as Stale, and that the
+// others stay as they are.
 func TestStale(t *testing.T) {
 	r := Readings{Instances: make([]Instance, 1), Fans: Fans{Fans: []Fan{{Commanded: Of(Percent(30))}}}}
 	r.Thermal.Target = Absent[Celsius](NotSupported)

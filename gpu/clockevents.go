@@ -1,22 +1,22 @@
 package gpu
 
-// ClockEventReasons is the set of what holds a device's clocks where they are. A
-// source translates its driver's own set into this one.
+// ClockEventReasons is the set of reasons for a device's current clocks. A source
+// translates its driver's own set into this one.
 type ClockEventReasons uint64
 
 // The clock event reasons.
 const (
 	ReasonIdle                ClockEventReasons = 1 << iota // nothing to do
-	ReasonApplicationClocks                                 // a person or program set them
+	ReasonApplicationClocks                                 // a person or a program set them
 	ReasonPowerCap                                          // the power limit, by the driver
 	ReasonHardwareSlowdown                                  // the hardware: heat, power brake or both
 	ReasonSyncBoost                                         // in step with another device
 	ReasonThermalSlowdown                                   // heat, by the driver
 	ReasonHardwareThermal                                   // heat, by the hardware
-	ReasonHardwarePowerBrake                                // the power supply asks for less
+	ReasonHardwarePowerBrake                                // the power supply demands a lower draw
 	ReasonDisplayClockSetting                               // a display needs it
 	ReasonBoardLimit                                        // a limit of the board: a current, or its voltage regulator
-	ReasonReliability                                       // so that the chip lives long
+	ReasonReliability                                       // to protect the chip's lifetime
 )
 
 // reasonNames are promises to clients, in the order of the constants.
@@ -36,8 +36,8 @@ func (r ClockEventReasons) Names() []string {
 	return names
 }
 
-// Throttled reports whether heat, power or a limit of the board or the chip holds the
-// clocks down, which costs the work something; idle and set clocks don't.
+// Throttled reports whether heat, power or a limit of the board or the chip lowers the
+// clocks, which slows work down. Idle and fixed clocks are not throttling.
 func (r ClockEventReasons) Throttled() bool {
 	const held = ReasonPowerCap | ReasonHardwareSlowdown | ReasonThermalSlowdown | ReasonHardwareThermal | ReasonHardwarePowerBrake |
 		ReasonBoardLimit | ReasonReliability

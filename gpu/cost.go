@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A Cost is what the calls of one kind have taken since gpuwhy began: waiting, too, and not the
-// processor's time alone. A call that has not returned is not in it.
+// A Cost is how long calls of one kind have taken since gpuwhy started, in elapsed time, not
+// CPU time. Calls that have not returned are not included.
 type Cost struct {
 	Source         string // such as SourceNVML
-	Call           string // the driver's function, or "reading" for all that the source does for one reading
+	Call           string // the driver's function, or "reading" for everything the source does for one reading
 	Count          uint64
 	Total, Longest time.Duration
 }
@@ -23,10 +23,10 @@ type Meter struct {
 
 var start = time.Now()
 
-// Clock is how long the process runs. It reads the monotonic clock alone, where [time.Now] reads two.
+// Clock is how long the process has been running. It reads only the monotonic clock; [time.Now] reads two.
 func Clock() time.Duration { return time.Since(start) }
 
-// Since notes that a call has returned that began then, by [Clock].
+// Since records that a call which began at that time, by [Clock], has returned.
 func (m *Meter) Since(began time.Duration) {
 	took := int64(Clock() - began)
 	m.count.Add(1)
@@ -36,7 +36,7 @@ func (m *Meter) Since(began time.Duration) {
 	}
 }
 
-// Cost is what was measured so far.
+// Cost returns the measurements so far.
 func (m *Meter) Cost(source, call string) Cost {
 	return Cost{source, call, m.count.Load(), time.Duration(m.total.Load()), time.Duration(m.longest.Load())}
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// MarshalJSON implements [json.Marshaler] as clients are promised it: null where
-// there is no value, or none that JSON has. Measured values have a decimal point
-// (45.0) and two decimals at most, memory is in MiB, and a time is in UTC with
+// MarshalJSON implements [json.Marshaler] with the format promised to clients: null if
+// there is no value, or none that JSON can express. Measured values have a decimal point
+// (45.0) and at most two decimals, memory is in MiB, and times are in UTC with
 // microseconds. Whole numbers are exact.
 func (r Reading[T]) MarshalJSON() ([]byte, error) {
 	if !r.Present() {
@@ -69,8 +69,8 @@ func decimal(v float64) []byte {
 	return b
 }
 
-// UnmarshalJSON implements [json.Unmarshaler], for clients written in Go. What has
-// a value is taken for good.
+// UnmarshalJSON implements [json.Unmarshaler], for clients written in Go. It takes every
+// value as Good.
 func (r *Reading[T]) UnmarshalJSON(b []byte) error {
 	*r = Reading[T]{}
 	if string(b) == "null" {

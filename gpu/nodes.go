@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Nodes are the newest snapshots of one node or of many, in the order of the nodes'
-// names. An empty list says that nothing was read yet.
+// Nodes are the newest snapshots of one or many nodes, ordered by node name. An empty
+// list means that nothing was read yet.
 type Nodes []*Snapshot
 
 // Devices yields every device: node by node, by index within a node.
@@ -23,7 +23,7 @@ func (n Nodes) Devices() iter.Seq[*Device] {
 	}
 }
 
-// Device finds a device by its node and UUID. An empty node stands for any.
+// Device finds a device by its node and UUID. An empty node matches any.
 func (n Nodes) Device(node, uuid string) (*Device, bool) {
 	for d := range n.Devices() {
 		if d.UUID == uuid && (node == "" || d.Node == node) {
@@ -33,16 +33,16 @@ func (n Nodes) Device(node, uuid string) (*Device, bool) {
 	return nil, false
 }
 
-// Totals adds the devices of all nodes up.
+// Totals sums up the devices of all nodes.
 func (n Nodes) Totals() Totals { return TotalsOf(n.Devices()) }
 
-// Status sums all nodes up: degraded where a node is, or where one of several
-// has no device that can be read.
+// Status sums up all nodes: degraded if a node is, or if one of several
+// has no readable device.
 func (n Nodes) Status() Status {
 	return shared(n, StatusStarting, StatusDegraded, (*Snapshot).Status)
 }
 
-// Kind is that of all readings: not Live where a node's is not.
+// Kind returns the kind of all readings: Live only if every node's is.
 func (n Nodes) Kind() Kind {
 	for _, s := range n {
 		if kind := s.Kind(); kind != Live {
@@ -52,8 +52,8 @@ func (n Nodes) Kind() Kind {
 	return Live
 }
 
-// Source is where the devices come from, SourceMixed if from several; empty for
-// no node.
+// Source returns where the devices come from, SourceMixed if from several sources; empty
+// without a node.
 func (n Nodes) Source() string {
 	return shared(n, "", SourceMixed, func(s *Snapshot) string { return s.Source })
 }
@@ -71,7 +71,7 @@ func shared[T comparable](n Nodes, ofNone, mixed T, of func(*Snapshot) T) T {
 	return of(n[0])
 }
 
-// Time is when the newest of the readings began; zero for no node.
+// Time returns when the newest reading began; zero without a node.
 func (n Nodes) Time() time.Time {
 	var newest time.Time
 	for _, s := range n {
@@ -82,7 +82,7 @@ func (n Nodes) Time() time.Time {
 	return newest
 }
 
-// Failures has what can't be read on any node.
+// Failures returns the sources that can't be read, of all nodes.
 func (n Nodes) Failures() (all []Failure) {
 	for _, s := range n {
 		all = append(all, s.Failures...)
@@ -90,7 +90,7 @@ func (n Nodes) Failures() (all []Failure) {
 	return all
 }
 
-// Drivers has one entry for each driver, version and source that answers.
+// Drivers returns one entry for each driver, version and source that answers.
 func (n Nodes) Drivers() (all []Driver) {
 	for _, s := range n {
 		for _, d := range s.Drivers {
@@ -102,7 +102,7 @@ func (n Nodes) Drivers() (all []Driver) {
 	return all
 }
 
-// Notes has what the monitors can't see, each remark once.
+// Notes returns what the monitors can't see, each note once.
 func (n Nodes) Notes() (all []Advice) {
 	for _, s := range n {
 		for _, a := range s.Notes {

@@ -2,7 +2,7 @@ package gpu
 
 import "time"
 
-// ProcessType is what kind of context a process has on a device.
+// ProcessType is the kind of context that a process has on a device.
 type ProcessType string
 
 // The types of process.
@@ -18,55 +18,55 @@ const (
 type Process struct {
 	PID  int
 	Type ProcessType
-	// Memory that it holds on the device, of a device with [SharedMemory.Unified] also of
-	// the machine's; absent under Windows display mode, WSL and where the
-	// driver does not say.
+	// Memory that it holds on the device and, with [SharedMemory.Unified], also in the
+	// machine's memory; absent in Windows display mode, in WSL and if the driver does
+	// not say.
 	Memory Reading[Bytes]
-	// Shares of the engines' time over the last sample window: a reported 0 without
-	// a sample in it, absent where the driver takes no samples.
+	// Shares of the engines' time over the last sample window: a reported 0 if it has no
+	// sample of the process, absent if the driver takes no samples.
 	SM, MemoryBandwidth, Encoder, Decoder Reading[Percent]
-	Video                                 Reading[Percent] // of the engines of [Utilization.Video]
+	Video                                 Reading[Percent] // for the engines of [Utilization.Video]
 	GPUInstance, ComputeInstance          Reading[int]     // of MIG; absent outside MIG mode
 	Facts                                 ProcessFacts
 }
 
-// ProcessFacts are what the host knows of a process. All are absent for one that it
-// can't see, such as one of another pid namespace.
+// ProcessFacts are what the host knows about a process. All are absent for a process that
+// it can't see, such as one in another pid namespace.
 type ProcessFacts struct {
-	Name Reading[string] // /proc/<pid>/comm, or the program's file name where it is longer
-	User Reading[string] // the user's name, or the numeric id where it has none
-	// Program is what a person would call what runs: a script ("train.py"), a module, a
-	// class, a Windows program, a title that it gave itself, or the file of the program;
-	// 255 bytes at most, without folders and arguments. From /proc/<pid>/cmdline, and of
-	// a notebook of our own user /proc/<pid>/environ. NotPermitted unless it is ours to
-	// show, NotReported of what has no command line, such as a thread of the kernel.
+	Name Reading[string] // /proc/<pid>/comm, or the program's file name if that is longer
+	User Reading[string] // the user's name, or the numeric ID if it has none
+	// Program is what a person would call the running program: a script ("train.py"), a
+	// module, a class, a Windows program, a title that it gave itself, or its file name; at
+	// most 255 bytes, without folders and arguments. From /proc/<pid>/cmdline and, for our
+	// own user's notebooks, /proc/<pid>/environ. NotPermitted if gpuwhy may not show it,
+	// NotReported without a command line, as for kernel threads.
 	Program Reading[string]
-	Command Reading[string]    // the command line; not permitted unless it is ours to show
+	Command Reading[string]    // the command line; NotPermitted if gpuwhy may not show it
 	Started Reading[time.Time] // whole clock ticks (10 ms), UTC
-	CPU     Reading[Percent]   // of one core, since the last reading; may pass 100
+	CPU     Reading[Percent]   // of one core, since the last reading; may exceed 100
 	RSS     Reading[Bytes]     // resident memory
-	// Exists is a reported false where there is no process of this pid any more, or only a zombie, whose name is known;
-	// absent where that can't be told.
+	// Exists is a reported false if the process has ended, or is a zombie whose name is known;
+	// absent if gpuwhy can't tell.
 	Exists Reading[bool]
 
-	// What the process belongs to, from /proc/<pid>/cgroup. A reported zero: to none.
+	// What the process belongs to, from /proc/<pid>/cgroup. A reported zero means none.
 	Container Reading[Container]
 	Pod       Reading[Pod]
 	Unit      Reading[Unit]
 	Job       Reading[Job]
 }
 
-// A Container is what a process runs in, the outermost where they are nested: that
-// is the one which this machine's runtime knows.
+// A Container is the container that a process runs in. Of nested containers it is the
+// outermost, which this machine's runtime knows.
 type Container struct {
-	ID      string // 64 hexadecimal digits; the name where the runtime goes by names (LXC, nspawn); empty: none
-	Runtime string // see the constants; empty: can't be told from the control group
-	// What the runtime says: NotPermitted where its socket or files may not be read,
-	// NotSupported where it can't be asked, NotReported until it has answered.
+	ID      string // 64 hexadecimal digits, or the name for runtimes that use names (LXC, nspawn); empty: none
+	Runtime string // see the constants; empty: the control group does not tell
+	// What the runtime reports: NotPermitted if its socket or files may not be read,
+	// NotSupported if it can't be asked, NotReported until it has answered.
 	Name, Image Reading[string]
 }
 
-// None reports whether it stands for "in no container".
+// None reports whether c means "in no container".
 func (c Container) None() bool { return c.ID == "" }
 
 // The runtimes of a [Container].
@@ -82,20 +82,20 @@ const (
 // A Pod is the Kubernetes pod that a process belongs to.
 type Pod struct {
 	UID                        string          // as in the pod's metadata; empty: in no pod
-	Namespace, Name, Container Reading[string] // as the container runtime says; see [Container]
+	Namespace, Name, Container Reading[string] // as reported by the container runtime; see [Container]
 }
 
-// None reports whether it stands for "in no pod".
+// None reports whether p means "in no pod".
 func (p Pod) None() bool { return p.UID == "" }
 
 // A Unit is the systemd unit that a process belongs to.
 type Unit struct {
 	Name  string // a service or scope, such as "ollama.service"; empty: directly in its slice
 	Slice string // such as "system.slice"
-	User  bool   // of a user's own service manager (systemctl --user)
+	User  bool   // run by a user's own service manager (systemctl --user)
 }
 
-// None reports whether it stands for "in no unit".
+// None reports whether u means "in no unit".
 func (u Unit) None() bool { return u == Unit{} }
 
 // A Job is the Slurm job that a process belongs to.
@@ -104,20 +104,20 @@ type Job struct {
 	Step string // "0", "batch", "extern", "interactive"; empty: not in a step
 }
 
-// None reports whether it stands for "in no job".
+// None reports whether j means "in no job".
 func (j Job) None() bool { return j.ID == 0 }
 
 // A Host is the machine around the devices.
 type Host struct {
-	// SampledAt is when it was read, and with it the facts of the processes that were there then; zero where a
-	// recording or a simulation does not say. With an interval below 1 s it is up to 1 s before the snapshot's time.
+	// SampledAt is when it was read, together with the facts of its processes; zero if a recording or a
+	// simulation does not say. With an interval below 1 s it is up to 1 s before the snapshot's time.
 	SampledAt time.Time
 
 	Hostname string
 	OS       string // "Debian GNU/Linux 12 (bookworm)"
 	Kernel   string
 	Uptime   Reading[time.Duration]
-	// Boot is another one after each start of the system; empty where the system has none.
+	// Boot identifies a boot: it changes with each start of the system. Empty if the system has none.
 	// From /proc/sys/kernel/random/boot_id.
 	Boot string
 
@@ -125,17 +125,17 @@ type Host struct {
 	Cores                Reading[int]     // logical
 	CPU                  Reading[Percent] // of all cores, since the last reading
 	Load1, Load5, Load15 Reading[float64]
-	// CPUPower is what the processors draw, of all packages, since the last reading.
-	// NotSupported where the system counts no energy, NotPermitted where it lets root alone
-	// read it, NotReported at the first reading and as a counter begins anew. From
+	// CPUPower is the average draw of all processor packages since the last reading.
+	// NotSupported if the system counts no energy, NotPermitted if only root may read it,
+	// NotReported at the first reading and when a counter restarts. From
 	// /sys/class/powercap/intel-rapl:*/energy_uj, which AMD's processors have too.
 	CPUPower Reading[Watts]
-	// CPUThrottled is whether a processor slowed itself down for its heat since the last
-	// reading. NotSupported where the system does not count that, as with AMD's. From
+	// CPUThrottled is whether a processor slowed itself down because of heat since the last
+	// reading. NotSupported if the system does not count that, as with AMD's. From
 	// /sys/devices/system/cpu/cpu*/thermal_throttle/package_throttle_count.
 	CPUThrottled Reading[bool]
-	// Busiest are those who use most of the CPU, the busiest first, eight at most.
-	// NotPermitted where gpuwhy sees the processes of its own container alone, NotReported
+	// Busiest are the programs that use the most CPU, busiest first, at most eight.
+	// NotPermitted if gpuwhy sees only the processes of its own container, NotReported
 	// until it has looked twice.
 	Busiest Reading[[]HostProcess]
 
@@ -143,12 +143,12 @@ type Host struct {
 	SwapTotal, SwapUsed                      Reading[Bytes]
 
 	Disks    []Disk      // mounted file systems on real block devices
-	Networks []Interface // that are up, without the loopback
-	// The machine's own fans and sensors, without those of GPUs and drives; none where the
-	// system knows none. Those of the CPU come first.
+	Networks []Interface // those that are up, without the loopback
+	// The machine's own fans and sensors, without those of GPUs and drives; none if the
+	// system knows none. The CPU's come first.
 	Fans         []HostFan
 	Temperatures []HostTemperature
-	// NoFans says why Fans is empty, and what to do. It is zero where there is a fan.
+	// NoFans says why Fans is empty, and what to do. It is zero if there is a fan.
 	NoFans Advice
 	Self   Self
 }
@@ -156,30 +156,30 @@ type Host struct {
 // A HostProcess is a program of one user that uses the CPU: one process or several of one
 // name in one place.
 type HostProcess struct {
-	PID   int // of the one that uses most
+	PID   int // of the process that uses the most CPU
 	Count int // of processes, from 1
-	// CPU is of one core, since the look before, and may pass 100. It has what children
-	// used that ended meanwhile. From /proc/<pid>/stat.
+	// CPU is in percent of one core, since the previous look, and may exceed 100. It includes
+	// children that ended meanwhile. From /proc/<pid>/stat.
 	CPU   Percent
 	Facts ProcessFacts // of the process PID
 }
 
-// A HostFan is a fan of the machine, as of the CPU or the case. [Fan] is one of a device.
+// A HostFan is a fan of the machine, such as the CPU's or the case's. A [Fan] belongs to a device.
 type HostFan struct {
 	Name string // "CPU fan", "case fan 2", "fan 3 of nct6798"; no other fan of the machine has it
-	Chip string // the kernel's name of what counts: "nct6798"
-	// RPM is from 0 to 30000, and also 0 where no fan is connected. NotReported where the
-	// chip has no such number, or one that can't be true; NotPermitted where the file may
-	// not be read; Stale where the chip has not answered for half a minute. From
+	Chip string // the kernel's name of the chip that measures: "nct6798"
+	// RPM is from 0 to 30000, and also 0 if no fan is connected. NotReported if the chip
+	// has no such number, or an impossible one; NotPermitted if the file may not be read;
+	// Stale if the chip has not answered for half a minute. From
 	// /sys/class/hwmon/hwmon*/fan*_input.
 	RPM Reading[RPM]
 }
 
-// A HostTemperature is a sensor of the machine, as of the CPU or the board.
+// A HostTemperature is a sensor of the machine, such as the CPU's or the board's.
 type HostTemperature struct {
 	Name string // "CPU", "chipset", "sensor 2 of acpitz"; no other sensor of the machine has it
-	Chip string // the kernel's name of what measures: "coretemp"
-	// Celsius is from -40 to 150, and absent as the speed of a [HostFan] is. From
+	Chip string // the kernel's name of the chip that measures: "coretemp"
+	// Celsius is from -40 to 150, and absent for the same reasons as [HostFan.RPM]. From
 	// /sys/class/hwmon/hwmon*/temp*_input.
 	Celsius Reading[Celsius]
 }

@@ -2,17 +2,17 @@ package gpu
 
 import "fmt"
 
-// Quality says how far a reading can be trusted and, where it is absent, why.
+// Quality says how far a reading can be trusted and, if it is absent, why.
 type Quality uint8
 
 // The qualities of a reading. Only Good and Doubtful readings have a value.
 const (
-	NotReported  Quality = iota // nothing is known, and not why; the zero of every Reading
+	NotReported  Quality = iota // absent for an unknown reason; the zero value of every Reading
 	NotSupported                // the device or its driver does not offer this reading
 	NotPermitted                // it exists, but this process may not read it
-	Stale                       // it was reported before, and the device does not answer now
-	Implausible                 // it was reported, and it can't be: no device has such a value, or others of its readings rule it out
-	Doubtful                    // the value may well be wrong; it is as reported, but a utilization is 100 at most
+	Stale                       // it was reported before, but the device does not answer now
+	Implausible                 // it was reported, but is impossible: no device has such a value, or the device's other readings rule it out
+	Doubtful                    // the value may well be wrong; it is as reported, except that a utilization is at most 100
 	Good                        // a value as the device reported it
 )
 
@@ -21,7 +21,7 @@ var qualityNames = [...]string{"not_reported", "not_supported", "not_permitted",
 // String returns the quality's name on the wire, such as "not_supported".
 func (q Quality) String() string { return qualityNames[q] }
 
-// A Reading is a value, or absent with a reason. Its zero is NotReported.
+// A Reading is a value, or absent with a reason. The zero Reading is NotReported.
 type Reading[T any] struct {
 	value   T
 	quality Quality
@@ -30,10 +30,10 @@ type Reading[T any] struct {
 // Of returns a good reading of v.
 func Of[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Good} }
 
-// DoubtfulOf returns a reading of v that is shown, marked, and decides nothing.
+// DoubtfulOf returns a doubtful reading of v: it is shown with a mark, and decides nothing.
 func DoubtfulOf[T any](v T) Reading[T] { return Reading[T]{value: v, quality: Doubtful} }
 
-// Absent returns a reading without a value. It panics if q promises one.
+// Absent returns a reading without a value. It panics if q is Good or Doubtful.
 func Absent[T any](q Quality) Reading[T] {
 	if q >= Doubtful {
 		panic("gpu: an absent reading can't be " + q.String())
@@ -44,10 +44,10 @@ func Absent[T any](q Quality) Reading[T] {
 // Get returns the value, and whether there is one. A doubtful value counts.
 func (r Reading[T]) Get() (v T, ok bool) { return r.value, r.Present() }
 
-// Trusted returns the value if it is good, for sums and decisions.
+// Trusted returns the value if it is Good, for sums and decisions.
 func (r Reading[T]) Trusted() (v T, ok bool) { return r.value, r.quality == Good }
 
-// Or returns the value, or instead where there is none.
+// Or returns the value, or instead if there is none.
 func (r Reading[T]) Or(instead T) T {
 	if r.Present() {
 		return r.value
@@ -61,7 +61,7 @@ func (r Reading[T]) Present() bool { return r.quality >= Doubtful }
 // Quality says how far the reading can be trusted, or why it is absent.
 func (r Reading[T]) Quality() Quality { return r.quality }
 
-// String is for logs and tests: the value, or the reason why there is none.
+// String returns the value, or the reason why there is none, for logs and tests.
 func (r Reading[T]) String() string {
 	switch r.quality {
 	case Good:
@@ -73,7 +73,7 @@ func (r Reading[T]) String() string {
 	}
 }
 
-// Map returns f of the reading's value, if there is one, with the same quality.
+// Map returns a reading of f(value) with the same quality, or an absent one if there is no value.
 func Map[T, U any](r Reading[T], f func(T) U) Reading[U] {
 	if !r.Present() {
 		return Reading[U]{quality: r.quality}

@@ -10,11 +10,11 @@ import (
 )
 
 // MarshalRecord writes a snapshot as one line of JSON that [UnmarshalRecord] reads back
-// exactly. It is for files and other gpuwhys; clients get the contracts. The names are those of the fields in
+// exactly. It is for files and other gpuwhys; clients get the contracts. Names are the field names of
 // this package, values have the units of their types (memory is in bytes), durations are
-// text such as "1h30m0s", and what is zero is left out. A reading is:
+// text such as "1h30m0s", and zero values are left out. A reading is:
 //
-//   - its value, if that is good;
+//   - its value, if it is Good;
 //   - {"doubtful": value};
 //   - {"absent": "not_supported"}; one that is left out is "not_reported".
 func MarshalRecord(s *Snapshot) ([]byte, error) {
@@ -25,7 +25,7 @@ func MarshalRecord(s *Snapshot) ([]byte, error) {
 	return b, nil
 }
 
-// AppendRecord writes any value of exported fields as [MarshalRecord] writes a snapshot; it has no maps, and a
+// AppendRecord appends any value of exported fields in the format of [MarshalRecord]. The value may not have maps; a
 // json.RawMessage is written without spaces. A [RecordReader] reads it.
 func AppendRecord[T any](b []byte, v *T) ([]byte, error) {
 	return writerOf(reflect.TypeFor[T]())(b, reflect.ValueOf(v).Elem())
@@ -81,7 +81,7 @@ func recordOf(err error) *recordedError {
 	return e
 }
 
-// Error returns the text of the error that was recorded.
+// Error returns the text of the recorded error.
 func (e *recordedError) Error() string { return e.Text }
 
 // Unwrap returns this package's errors that it wraps.
@@ -94,7 +94,7 @@ func (e *recordedError) Unwrap() (all []error) {
 	return all
 }
 
-// Moved moves every time of a snapshot, but none beyond the latest.
+// Moved moves every time of the snapshot by the same duration, but none beyond latest.
 func (s *Snapshot) Moved(by time.Duration, latest time.Time) {
 	move := func(t *time.Time) {
 		if t.IsZero() {

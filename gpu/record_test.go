@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// filler gives every field of a value something that is not its zero, mostly.
+// filler gives every field of a value a value that is mostly not zero.
 type filler struct{ *rand.Rand }
 
 func (f filler) fill(v reflect.Value) {
@@ -67,7 +67,7 @@ func (f filler) fill(v reflect.Value) {
 	}
 }
 
-// What is written is read back exactly, whatever the readings are.
+// Records are read back exactly as written, whatever the readings are.
 func TestRecordsAreExact(t *testing.T) {
 	for seed := range uint64(200) {
 		var s Snapshot
@@ -124,7 +124,7 @@ func TestRecordsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A record that was cut off, or of which a character became another, is an error or another record, and not the end of gpuwhy.
+// A record that was cut off, or in which a character changed, is an error or another record, and does not crash gpuwhy.
 func TestDamagedRecords(t *testing.T) {
 	var s Snapshot
 	random := rand.New(rand.NewPCG(3, 12))
@@ -149,7 +149,7 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-// An error that is not in the list would be read back as one that nobody knows.
+// Every error is in the list, since one that is not would be read back as an unknown error.
 func TestSentinelsAreComplete(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "errors.go", nil, 0)
 	if err != nil {
@@ -191,7 +191,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// What another version wrote is read as far as it is known.
+// Records of another version are read as far as this version knows them.
 func TestRecordsOfAnotherVersion(t *testing.T) {
 	reader := &RecordReader{Room: 1 << 20}
 	var s Snapshot
@@ -236,7 +236,7 @@ func TestRecordsTakeNoMoreRoomThanTheyMay(t *testing.T) {
 	}
 }
 
-// What records share is the same as what they would have of their own.
+// Shared values equal the ones that records would have without sharing.
 func TestSharedRecordsAreExact(t *testing.T) {
 	reader := &RecordReader{Room: 16 << 20, Shared: new(Shared)}
 	for seed := range uint64(200) {

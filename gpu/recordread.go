@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A recordReader reads a record in one pass. With encoding/json a value is read once for each value that it is in, because
-// readings need a look of their own: that takes ten times as long.
+// A recordReader reads a record in one pass. encoding/json would read a value again for each value around it, because
+// readings need their own unmarshaler; that takes ten times as long.
 type recordReader struct {
 	text []byte
 	at   int
@@ -23,21 +23,21 @@ type recordReader struct {
 	room int           // bytes that are left, of one from somebody else
 }
 
-// A RecordReader reads records that came from somebody else, whose version may be another. What this version does not know
-// costs nothing of the rest: a field that it does not have is passed over, and a reading of a quality that it does not have is
-// "not_reported". Many goroutines may use one.
+// A RecordReader reads records from other programs, which may be of another version. Unknown parts don't affect the rest: it
+// skips fields that this version does not have, and a reading with an unknown quality is NotReported. Many goroutines may use
+// one.
 type RecordReader struct {
-	// Room is how many bytes of memory the values may take beside their texts. It bounds what a short record can demand, since
-	// an empty device takes three bytes of text and thousands of memory.
+	// Room is how many bytes of memory the values may take, not counting their texts. It bounds what a short record can
+	// demand: an empty device takes three bytes of text, but thousands of bytes of memory.
 	Room int
-	// Shared has what other records have as well; nil: nothing.
+	// Shared holds what other records have as well; nil: share nothing.
 	Shared *Shared
 }
 
-// ErrNoRoom says that the values of a record take more memory than they may.
+// ErrNoRoom means that the values of a record take more memory than allowed.
 var ErrNoRoom = errors.New("its values take too much memory")
 
-// ReadRecord reads what [AppendRecord] wrote. The error names the field; it is [ErrNoRoom] where that is why.
+// ReadRecord reads what [AppendRecord] wrote. The error names the field, and wraps [ErrNoRoom] if the room was exceeded.
 func ReadRecord[T any](from *RecordReader, text []byte, into *T) error {
 	r := recordReader{text: text, from: from, room: from.Room}
 	return r.readAll(into)

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// A Reservation is one container for which a device, or a MIG instance of it,
-// is kept. Several may share one.
+// A Reservation is one container that a device, or one of its MIG instances, is
+// reserved for. Several may share one.
 type Reservation struct {
 	Namespace, Pod, Container string
-	Resource                  string // what it asked for, such as "nvidia.com/gpu"
-	Instance                  string // UUID of the MIG instance; empty: the device
+	Resource                  string // what the container asked for, such as "nvidia.com/gpu"
+	Instance                  string // UUID of the MIG instance; empty: the whole device
 }
 
-// ReservedBy says for people who a device is kept for: "pod ml/train-0",
-// "pod ml/train-0, pod ml/eval and 3 more", or "nobody". It is absent where
-// Reservations are.
+// ReservedBy says, for people, who a device is reserved for: "pod ml/train-0",
+// "pod ml/train-0, pod ml/eval and 3 more", or "nobody". It is absent if
+// Reservations is.
 func (d *Device) ReservedBy() Reading[string] {
 	return Map(d.Reservations, func(list []Reservation) string {
 		const most = 3
@@ -32,7 +32,7 @@ func (d *Device) ReservedBy() Reading[string] {
 	})
 }
 
-// ReservingPods names the pods of reservations, such as "ml/train-0", each once.
+// ReservingPods returns the names of the reserving pods, such as "ml/train-0", each once.
 func ReservingPods(list []Reservation) (pods []string) {
 	for _, r := range list {
 		if pod := r.Namespace + "/" + r.Pod; !slices.Contains(pods, pod) {

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// Shared is what records of many devices have in common, so that it is in memory once: short texts (names, versions, words) and
-// lists of NVLink links. It holds some thousands, and forgets one where another takes its place. Its zero is ready, and many
-// goroutines may use one. Nobody changes what was read with it.
+// Shared keeps one copy of what the records of many devices have in common: short texts (names, versions, words) and lists of
+// NVLink links. It holds some thousands, and replaces old ones. The zero Shared is ready to use, also by many goroutines. Values
+// read with it must not be changed.
 type Shared struct {
 	texts [1 << 14]atomic.Pointer[string]
 	lists [1 << 10]atomic.Pointer[sharedList]

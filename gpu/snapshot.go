@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Source's name on the wire: where a reading comes from.
+// The names of sources on the wire, which say where readings come from.
 const (
 	SourceNVML       = "nvml"
 	SourceNvidiaSMI  = "nvidia-smi"
@@ -16,11 +16,11 @@ const (
 	SourceKubernetes = "kubernetes"
 	SourceSimulated  = "simulated"
 	SourceRecorded   = "recorded" // see [Identity.RecordedFrom]
-	SourceMixed      = "mixed"    // devices of one snapshot come from several
+	SourceMixed      = "mixed"    // the devices of one snapshot come from several sources
 )
 
-// Kind is whether readings are of a machine as it is now. What is not says so on every page,
-// and in every document and message.
+// Kind is whether readings show a machine as it is now. If not, every page, document and
+// message says so.
 type Kind string
 
 // The kinds of readings.
@@ -30,7 +30,7 @@ const (
 	Recorded  Kind = "recorded"  // of another time or machine; somebody asked for that by name
 )
 
-// KindOf is the kind of the readings of a source.
+// KindOf returns the kind of a source's readings.
 func KindOf(source string) Kind {
 	switch source {
 	case SourceSimulated:
@@ -46,36 +46,36 @@ type Status string
 
 // The statuses of a machine.
 const (
-	StatusStarting Status = "starting" // no reading yet, nor the verdict that none can be had
-	StatusOK       Status = "ok"       // every device answers, or sleeps
-	// A device does not answer, is lost, or must be reset or the like as its driver says; or a source failed beside another.
+	StatusStarting Status = "starting" // no reading yet, and not known yet whether there will be one
+	StatusOK       Status = "ok"       // every device answers or sleeps
+	// A device does not answer, is lost, or its driver asks for a reset or another action; or one of several sources failed.
 	StatusDegraded Status = "degraded"
 	StatusNoGPU    Status = "no_gpu" // no device could be found; Failures says what was tried
-	StatusSilent   Status = "silent" // of a node of a fleet: nothing comes of it any more. No snapshot is it by itself
+	StatusSilent   Status = "silent" // a node of a fleet sends nothing any more; no snapshot has this status itself
 )
 
-// A Snapshot is everything that was read at one moment.
+// A Snapshot is everything that was read at one time.
 type Snapshot struct {
-	// Seq grows with every reading. Gaps are normal: one on demand takes a number too.
+	// Seq grows with every reading. Gaps are normal, since readings on demand take numbers too.
 	Seq  uint64
 	Time time.Time // when the reading began, UTC
-	// Breaks is how often the node's readings did not follow each other so far: the
-	// machine slept, or its clock was set. What lasts begins anew at a break, unless
-	// it moves with the clock. ClockSet is by how much the clock was set forward in all; less than 0: back.
+	// Breaks counts the interruptions of the node's readings so far: the machine slept, or
+	// its clock was set. Anything that lasts starts again at a break, unless it moves with
+	// the clock. ClockSet is the sum by which the clock was set forward; negative: back.
 	Breaks   int
 	ClockSet time.Duration
 	Node     string // the name of the machine
-	// Source is where the devices come from; where there is none, what was tried.
+	// Source is where the devices come from or, without a device, what was tried.
 	Source   string
 	Devices  []Device  // ordered by Index
 	Drivers  []Driver  // one for each source that answered
 	Failures []Failure // one for each source that can't be read now
-	Tried    []Attempt // what each source found, in their order; nil where nobody looked
-	Host     *Host     // nil where its facts were not read
-	Notes    []Advice  // what this monitor can't see, and what would change that
+	Tried    []Attempt // what each source found, in order; nil if nobody looked
+	Host     *Host     // nil if it was not read
+	Notes    []Advice  // what this monitor can't see, and how to change that
 }
 
-// Status sums the snapshot up; a nil one says that nothing was read yet.
+// Status sums up the snapshot; nil means that nothing was read yet.
 func (s *Snapshot) Status() Status {
 	broken := func(d Device) bool {
 		return d.State == StateNotAnswering || d.State == StateLost || errors.Is(&d.Reason, ErrNeedsAction)
@@ -92,7 +92,7 @@ func (s *Snapshot) Status() Status {
 	}
 }
 
-// Kind is that of the snapshot's devices: not Live where one of them is not.
+// Kind returns the kind of the snapshot's devices: Live only if all of them are.
 func (s *Snapshot) Kind() Kind {
 	kind := KindOf(s.Source)
 	for i := range s.Devices {
@@ -106,11 +106,11 @@ func (s *Snapshot) Kind() Kind {
 // Device finds a device by UUID.
 func (s *Snapshot) Device(uuid string) (*Device, bool) { return Nodes{s}.Device("", uuid) }
 
-// A Driver is what answers for the devices of one source.
+// A Driver is the driver that answers for the devices of one source.
 type Driver struct {
 	Source  string
 	Version Reading[string] // of the kernel driver, such as "550.54.15"
-	CUDA    Reading[string] // the newest that the driver supports, such as "12.4"; not the toolkit's
+	CUDA    Reading[string] // the newest version that the driver supports, such as "12.4"; not the toolkit's
 	Library Reading[string] // version of the management library
 }
 
@@ -119,25 +119,25 @@ type Failure struct {
 	Source string
 	Since  time.Time
 	Advice Advice
-	Next   time.Time // when it is tried again
+	Next   time.Time // when gpuwhy tries again
 }
 
 // An Attempt is a source that was asked for devices.
 type Attempt struct {
 	Source  string
-	Devices int    // how many it reads, or knows of
-	Advice  Advice // why it has none, or can't read them; zero while it can
+	Devices int    // how many it reads or knows of
+	Advice  Advice // why it has none or can't read them; zero while it can
 }
 
 // Totals are sums and averages over devices, without doubtful readings. Devices
-// that don't answer count in Devices alone.
+// that don't answer count only in Devices.
 type Totals struct {
 	Devices, Answering      int
-	Busy                    int // of those that answer: GPU utilization of BusyFrom or more
+	Busy                    int // devices that answer, with a GPU utilization of BusyFrom or more
 	Processes               int
 	MemoryUsed, MemoryTotal Reading[Bytes]
-	// Unified is how many of those that answer have no memory of their own: they use
-	// the machine's, which is in none of the sums.
+	// Unified is how many of the devices that answer have no memory of their own: they
+	// use the machine's, which is in none of the sums.
 	Unified int
 	// Averages over the devices that report the reading.
 	Utilization       Reading[Percent]
@@ -145,20 +145,20 @@ type Totals struct {
 	Temperature       Reading[Celsius]
 	MaxTemperature    Reading[Celsius]
 	PowerDraw         Reading[Watts]
-	// MemoryShare is used / total over those devices that report both; the sums
-	// above can be over different ones.
+	// MemoryShare is used / total over the devices that report both; the sums
+	// above can be over different devices.
 	MemoryShare Reading[Percent]
 }
 
 const (
-	// BusyFrom is the utilization in percent from which a device counts as busy. A
-	// desktop that draws itself stays below it.
+	// BusyFrom is the utilization in percent from which a device counts as busy.
+	// Drawing a desktop stays below it.
 	BusyFrom = 5
-	// RestsFrom is the performance state from which on a device rests: it saves power.
+	// RestsFrom is the first performance state in which a device rests and saves power.
 	RestsFrom = 5
 )
 
-// TotalsOf adds devices up. A sum over devices of which none reports is absent.
+// TotalsOf sums up devices. A sum is absent if no device reports the reading.
 func TotalsOf(devices iter.Seq[*Device]) Totals {
 	var t Totals
 	var util, mem mean[Percent]

@@ -1,7 +1,7 @@
 package gpu
 
 // Percent is a share of a whole, 0 to 100. Only a fan's commanded speed may
-// pass 100: its scale is the maker's noise limit.
+// exceed 100: its scale is the maker's noise limit.
 type Percent float64
 
 // Bytes is an amount of memory or data.
@@ -29,7 +29,7 @@ type RPM float64
 // BytesPerSecond is a data rate.
 type BytesPerSecond float64
 
-// FramesPerSecond is a rate of pictures of a video.
+// FramesPerSecond is a video's frame rate.
 type FramesPerSecond float64
 
 // Microseconds is a short duration.

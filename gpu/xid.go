@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// xid.json has the codes that people meet, from NVIDIA's catalog of XID errors:
-// what each means, by what to do.
+// xid.json has the codes that people encounter, from NVIDIA's catalog of XID errors:
+// what each means, grouped by what to do.
 //
 //go:embed xid.json
 var xidText []byte
 
 var xidGroups = parse[int](xidText)
 
-// Meaning says what an error code of NVIDIA's driver means ("the GPU has fallen off the
-// bus"), and in a sentence what to do. Both are empty for an unknown code.
+// Meaning returns what an error code of NVIDIA's driver means ("the GPU has fallen off the
+// bus"), and a sentence that says what to do. Both are empty for an unknown code.
 func (x XID) Meaning() (what, try string) {
 	what, group := find(xidGroups(), x.Code)
 	return what, group.Try
 }
 
-// Severity says how much the error matters; empty for an unknown code.
+// Severity returns how much the error matters; empty for an unknown code.
 func (x XID) Severity() Severity {
 	_, group := find(xidGroups(), x.Code)
 	return group.Severity
@@ -34,8 +34,8 @@ const (
 	xidFollows = time.Minute
 )
 
-// Blame makes an error of the driver the reason why a device is lost, if one shortly
-// before that can be why. It does nothing for a device in another state.
+// Blame makes a driver error the reason for a lost device, if an error shortly before
+// the loss can explain it. It does nothing for a device in another state.
 func (d *Device) Blame() {
 	if d.State != StateLost {
 		return

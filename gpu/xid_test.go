@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Each code that is known says what it means and what to do.
+// Each known code has a meaning and says what to do.
 func TestXIDs(t *testing.T) {
 	codes := 0
 	for _, group := range xidGroups() {
@@ -64,7 +64,7 @@ func TestXIDs(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the tables of docs/errors.md")
 
-// The tables of docs/errors.md are what xid.json and fault.json have.
+// The tables in docs/errors.md match xid.json and fault.json.
 func TestDocumentedErrors(t *testing.T) {
 	const name = "../docs/errors.md"
 	text, err := os.ReadFile(name)

@@ -17,7 +17,7 @@ const (
 	maxEntryBytes = 128
 )
 
-// A filter decides what a viewer gets. A nil set passes all, an empty one nothing.
+// A filter decides what a viewer gets. A nil set passes everything, an empty one nothing.
 type filter struct {
 	events, nodes map[string]bool
 	gpus          map[any]bool // indexes and UUIDs
@@ -135,7 +135,7 @@ func (f *filter) about(node, uuid string, index int) bool {
 
 func allows(set map[string]bool, s string) bool { return set == nil || set[s] }
 
-// ambiguous reports whether it has an index, and does not say on which node.
+// ambiguous reports whether it has an index without saying on which node.
 func (f *filter) ambiguous() bool {
 	for entry := range f.gpus {
 		if _, index := entry.(int); index && f.nodes == nil {

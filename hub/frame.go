@@ -25,7 +25,7 @@ type frame struct {
 	patches lazy.Map[step, packet]
 }
 
-// A step is the way from the frame that a viewer has to another one, as it gets them.
+// A step is the way from a viewer's current frame to another one, in the form that the viewer gets.
 type step struct {
 	view
 	from uint64 // number of the frame that it has; 0 for none
@@ -39,7 +39,7 @@ type base struct {
 	data        []byte
 }
 
-// A view is a part of a Moment for those who may see so much.
+// A view is a part of a Moment for one audience.
 type view struct {
 	to   auth.Audience
 	part part
@@ -88,7 +88,8 @@ func (f *frame) packetOf(v view, by *filter) (packet, error) {
 	})
 }
 
-// patch returns what makes the update that a viewer has this one, and the base that it has then.
+// patch returns the patch from a viewer's current update to this one, and the base it has
+// afterwards.
 func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, error) {
 	v := view{to, f.part(by)}
 	p, err := f.packetOf(v, by)

@@ -1,12 +1,11 @@
-// Package hub keeps the newest Moment of each node and the events that stand,
-// encodes them once, and serves every WebSocket viewer as docs/protocol.md says.
+// Package hub keeps the newest Moment of each node and the standing events, encodes them once, and
+// serves every WebSocket viewer as docs/protocol.md describes.
 //
-// A slow viewer skips a Moment if a newer one of the same node has replaced it, and
-// delays nobody. It gets every event in order, or the hub closes its connection
-// with a code that says why.
+// A slow viewer skips a Moment that a newer one of the same node has replaced, and delays nobody.
+// It gets every event in order, or the hub closes its connection with a code that says why.
 //
-// The package knows the envelope {"event", "data", "id"}, the filters and the
-// limits. What data has is for the encoders in its Config.
+// The package knows the envelope {"event", "data", "id"}, the filters and the limits. The encoders
+// in its Config decide what data holds.
 package hub
 
 import (
@@ -30,61 +29,62 @@ import (
 // Config is what a hub needs. Encode and Status are required; a zero limit
 // means its default.
 type Config struct {
-	// Encode makes the data of gpu_status_update, with the devices that keep allows
-	// (nil allows all), as the audience may see them. It is called once for each
-	// Moment, audience and filter in use, maybe concurrently.
+	// Encode makes the data of gpu_status_update with the devices that keep allows (nil allows
+	// all), as the audience may see them. It is called once for each Moment, audience and filter in
+	// use, possibly concurrently.
 	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
-	// Patch makes a JSON merge patch that makes the keyed form of one answer of Encode that of another; of nothing
-	// where before is nil. If Patch is nil, nobody can ask for patches.
+	// Patch makes a JSON merge patch from the keyed form of one result of Encode to that of another, or from
+	// nothing if before is nil. If Patch is nil, clients can't ask for patches.
 	Patch func(before, after []byte) ([]byte, error)
-	// Status makes the data of gpu_status. encoded is what Encode made of the one
-	// node's Moment; "null" before the first, and for a viewer of several nodes.
+	// Status makes the data of gpu_status. encoded is the result of Encode for the only node's
+	// Moment; "null" before the first one, and for a viewer of several nodes.
 	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
-	// Acts are what clients can have done, in the order in which they are listed. One of them may be request_gpu_update, which reads
-	// nodes, and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
+	// Acts are what clients can request, in the order in which they are listed. One of them may be request_gpu_update, which
+	// reads nodes and passes a Moment of each to Publish or [Hub.Hold], from a reading that began after the call.
 	Acts []Act
-	// Page makes the whole message page, {"event":"page","data":…}: what makes the page at an address below the base
-	// path, of which the viewer has a version, the newest one; nil where it is that. Changes grows with each
-	// [Hub.Turn]. The answer has the version, and of which changes it is. An error that is ErrNoPage says that no
-	// page has the address. If Page is nil, there are no pages.
+	// Page makes the whole message page, {"event":"page","data":…}, which brings the page at an address below the
+	// base path from the viewer's version to the newest one; nil if the viewer has the newest. changes grows with
+	// each [Hub.Turn]. Page also returns the new version and the changes that it includes. ErrNoPage means that
+	// no page has the address. If Page is nil, there are no pages.
 	Page func(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error)
-	// Several says that there may be more than one node: viewers then get each
-	// node's Moments by themselves. Otherwise the newest Moment replaces the one
-	// before, whatever its node is called.
+	// Several says that there may be more than one node: viewers then get each node's Moments
+	// separately. Otherwise the newest Moment replaces the previous one, whatever its node is
+	// called.
 	Several bool
-	// Events are the names of what Announce sends. A filter may name these and
+	// Events are the names of the events that Announce sends. A filter may name these and
 	// gpu_status_update.
 	Events  []string
-	Origins auth.Origins // foreign ones whose pages may connect; programs that send no Origin always may
+	Origins auth.Origins // foreign origins whose pages may connect; programs that send no Origin always may
 
-	MaxViewers   int           // connections at once, 1000 by default; more get a 503
-	EventQueue   int           // events that may wait for one viewer for each node that it may see, 64 by default
+	MaxViewers   int           // concurrent connections, 1000 by default; more get a 503
+	EventQueue   int           // events that may wait for a viewer, per node that it may see; 64 by default
 	PingEvery    time.Duration // 20 s by default; more than WriteTimeout
 	WriteTimeout time.Duration // for a viewer to take a message or answer a ping, 10 s by default
 
-	Log *slog.Logger // slog.Default where it is nil
+	Log *slog.Logger // slog.Default if nil
 }
 
-// An Act is what a client can have done by a message, as often as request_gpu_update.
+// An Act is something that a client can request with a message, with the rate limit of
+// request_gpu_update.
 type Act struct {
 	Event string // the message's name
-	// Do does it, until ctx ends with the connection. An error that is none of [Refuse] goes to the log.
+	// Do performs it; ctx ends with the connection. Errors not made by [Refuse] go to the log.
 	Do func(ctx context.Context, ask *Ask) (Reply, error)
 }
 
-// An Ask is a message that asks for an [Act].
+// An Ask is a message that requests an [Act].
 type Ask struct {
 	Principal auth.Principal
-	Node      string                 // the one node that the viewer sees; empty for all
-	Wanted    func(node string) bool // the nodes that the viewer sees, and its filter allows
+	Node      string                 // the only node that the viewer sees; empty for all
+	Wanted    func(node string) bool // the nodes that the viewer sees and its filter allows
 	Data      json.RawMessage        // nil where there is none
 }
 
-// A Reply is what became of an [Act].
+// A Reply is the result of an [Act].
 type Reply struct {
-	// Read are nodes that were read: the reply is the newest update of each.
+	// Read are the nodes that were read: the reply is the newest update of each.
 	Read []string
-	// Data is that of the event "done", if nothing was read.
+	// Data is the data of the event "done", if nothing was read.
 	Data json.RawMessage
 }
 
@@ -142,9 +142,9 @@ type state struct {
 	greetings lazy.Map[greeted, packet]
 }
 
-// A mark remembers a frame that viewers get, without the frame, or that a node was taken out. The hub keeps the
-// newest mark, and each viewer the one that it has come to: all others are garbage. So what a viewer gets next
-// is found without a look at the nodes of which nothing is new.
+// A mark remembers that viewers get a frame, without holding the frame, or that a node was removed. The hub
+// keeps the newest mark, and each viewer keeps the mark it has reached; all others are garbage. So a viewer's
+// next message is found without looking at nodes that have nothing new.
 type mark struct {
 	node   string
 	number uint64 // of the frame; 0 where the node was taken out
@@ -227,14 +227,13 @@ func New(cfg Config) *Hub {
 	return h
 }
 
-// Publish makes m the newest Moment of its node, whatever its Seq, and wakes those
-// who wait for one. It waits for no viewer. If m can't be encoded, viewers keep the
-// node's last Moment that could be, and the log says so once. Where nobody gets updates of the node, m is
-// not encoded until somebody asks for it.
+// Publish makes m the newest Moment of its node, whatever its Seq, and wakes everybody waiting for one.
+// It waits for no viewer. If m can't be encoded, viewers keep the node's last Moment that could be, and
+// the log says so once. If nobody gets updates of the node, m is encoded only on request.
 func (h *Hub) Publish(m *insight.Moment) { h.PublishAll([]*insight.Moment{m}) }
 
-// PublishAll is Publish of several Moments, with one new state for all: what a Moment costs does then not depend on how many
-// nodes there are, as long as PublishAll is called as seldom. Of Moments of one node the last counts.
+// PublishAll publishes several Moments with one new state for all, so that the cost of a Moment does not grow with the
+// number of nodes. Of several Moments of one node the last counts.
 func (h *Hub) PublishAll(moments []*insight.Moment) {
 	if len(moments) == 0 {
 		return
@@ -251,7 +250,7 @@ func (h *Hub) PublishAll(moments []*insight.Moment) {
 		next.number++
 		f, node := &frame{hub: h, moment: m, number: next.number}, m.Snapshot.Node
 		e := entry{f, old.of(node)}
-		// The filters that failed for the frame before may fail for this one later.
+		// Filters that failed for the previous frame may fail for this one later.
 		well = well && (e.shown == nil || !e.shown.failed.Load())
 		if h.encodable(f) {
 			e.shown = f
@@ -318,8 +317,8 @@ func (h *Hub) wakeHearers() {
 	})
 }
 
-// Remove takes a node out: no viewer gets anything of it any more, and whoever connects finds no such node. A Moment that is
-// published later makes it a node again.
+// Remove removes a node: viewers get nothing more about it, and new connections don't see it. Publishing a Moment of it
+// later brings it back.
 func (h *Hub) Remove(node string) {
 	h.publishing.Lock()
 	defer h.publishing.Unlock()
@@ -343,8 +342,8 @@ func (h *Hub) Remove(node string) {
 	h.changed()
 }
 
-// encodable reports whether a frame can be encoded. While all is well and nobody gets updates of the node, that is not
-// tried: who asks first finds out.
+// encodable reports whether a frame can be encoded. While all is well and nobody gets updates of the node, it does not
+// try: the first request finds out.
 func (h *Hub) encodable(f *frame) bool {
 	h.mu.Lock()
 	nobody := h.hearing[""]+h.hearing[f.moment.Snapshot.Node] == 0
@@ -356,8 +355,8 @@ func (h *Hub) encodable(f *frame) bool {
 	return err == nil
 }
 
-// Hold keeps a Moment that was read on demand for the replies to those who asked,
-// until there is a newer one of its node.
+// Hold keeps a Moment that was read on demand, for the replies to its requests, until there is a
+// newer one of its node.
 func (h *Hub) Hold(m *insight.Moment) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -365,11 +364,11 @@ func (h *Hub) Hold(m *insight.Moment) {
 	h.changed()
 }
 
-// Changes is how often something changed that pages show, from 1.
+// Changes counts changes of what pages show, from 1.
 func (h *Hub) Changes() uint64 { return h.changes.Load() }
 
-// Turn wakes the viewers of pages, since something changed that pages show: also what others made of
-// the newest Moment, or what people said of an alert. [Hub.Hold] does so too.
+// Turn wakes the viewers of pages because something that pages show has changed, for example data
+// derived from the newest Moment, or an acknowledged alert. [Hub.Hold] does so too.
 func (h *Hub) Turn() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -395,7 +394,7 @@ func (h *Hub) latest(node string) *frame {
 	return cmp.Or(h.held[node], h.now.Load().of(node))
 }
 
-// Latest is Newest with the Moments that were read on demand since.
+// Latest is Newest, including Moments read on demand since then.
 func (h *Hub) Latest() *insight.Fleet {
 	now := h.now.Load()
 	h.mu.Lock()
@@ -413,12 +412,12 @@ func (h *Hub) Latest() *insight.Fleet {
 // Newest returns the newest Moment of each node; nil before the first.
 func (h *Hub) Newest() *insight.Fleet { return h.now.Load().fleet }
 
-// Update returns the data of the newest gpu_status_update about a node, the very
-// bytes that viewers get, not to be changed; nil where there is none.
+// Update returns the data of a node's newest gpu_status_update: the bytes that viewers get, which
+// must not be changed; nil if there is none.
 func (h *Hub) Update(node string, to auth.Audience) []byte { return h.now.Load().data(node, to) }
 
-// Feed yields the newest Moment of each node, and then each newer one, until ctx
-// ends, also those that can't be encoded. A slow caller skips what was replaced.
+// Feed yields the newest Moment of each node and then each newer one, including those that can't be
+// encoded, until ctx ends. A slow caller skips replaced ones.
 func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	return func(yield func(*insight.Moment) bool) {
 		for moments := range h.FeedAll(ctx) {
@@ -431,7 +430,7 @@ func (h *Hub) Feed(ctx context.Context) iter.Seq[*insight.Moment] {
 	}
 }
 
-// FeedAll is Feed of all that is new at once, in the order in which it was published.
+// FeedAll is like Feed but yields everything new at once, in the order of publication.
 func (h *Hub) FeedAll(ctx context.Context) iter.Seq[[]*insight.Moment] {
 	return func(yield func([]*insight.Moment) bool) {
 		for seen := uint64(0); ctx.Err() == nil; {
@@ -459,11 +458,11 @@ func (h *Hub) FeedAll(ctx context.Context) iter.Seq[[]*insight.Moment] {
 	}
 }
 
-// An Event is news that viewers must not miss, such as an alert that begins.
+// An Event is news that viewers must not miss, such as a firing alert.
 type Event struct {
 	Name string
-	// The device that it is about, for filters. What is about none, with an empty
-	// Node or UUID, passes them.
+	// The device that it is about, for filters. An event about none, with an empty Node or UUID,
+	// passes all filters.
 	Node, UUID string
 	Index      int
 	Data       []byte // a JSON object; not changed afterwards
@@ -475,7 +474,8 @@ type announcement struct {
 	message message
 }
 
-// standing are the events that whoever connects gets first. They are made for the first who does.
+// standing are the events that new connections get first. They are made when the first one
+// connects.
 type standing struct{ ready func() []announcement }
 
 func newStanding(events func() []Event) *standing {
@@ -487,9 +487,9 @@ func newStanding(events func() []Event) *standing {
 	})}
 }
 
-// Announce appends changes to each viewer's mailbox, and keeps standing for viewers
-// that connect later: once for all of them, and only where there is one, the hub calls it. It may be nil.
-// Announce disconnects those whose mailbox has no room, and waits for none.
+// Announce appends changes to each viewer's mailbox, and keeps standing for viewers that connect later;
+// the hub calls it once, when the first of them connects. It may be nil. Announce disconnects viewers
+// whose mailbox is full and waits for none.
 func (h *Hub) Announce(changes []Event, standing func() []Event) {
 	news := announcements(changes, kindEvent)
 	h.mu.Lock()

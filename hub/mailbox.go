@@ -8,12 +8,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A mailbox decides what one viewer gets next: its events in order, none skipped,
-// then the newest frame of each node. It holds no frame, and knows no socket.
+// A mailbox decides what one viewer gets next: its events in order, none skipped, then the newest
+// frame of each node. It holds no frames and knows no socket.
 type mailbox struct {
 	hub      *Hub
 	who      auth.Principal
-	only     string               // the one node that the viewer sees; empty for all
+	only     string               // the only node that the viewer sees; empty for all
 	deflates bool                 // the viewer takes compressed messages
 	wake     func()               // is called when there may be something new, with mu held
 	page     atomic.Pointer[page] // what the viewer shows; nil: it gets updates and events
@@ -158,7 +158,8 @@ func nodesOf(frames []*frame) []string {
 	return nodes
 }
 
-// newer finds the oldest frame that the viewer wants and has not got, and counts those that were replaced.
+// newer finds the oldest frame that the viewer wants and has not received, and counts those that were
+// replaced.
 func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
 	for len(m.older) > 0 {
 		f := now.of(m.older[0])
@@ -199,7 +200,7 @@ func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
 	return p, err
 }
 
-// wants is false, with several nodes, where the filter keeps no device of the frame's.
+// wants is false, with several nodes, if the filter keeps none of the frame's devices.
 func (m *mailbox) wants(f *frame, by *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false

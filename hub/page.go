@@ -9,8 +9,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A page is what a viewer shows in place of updates and events. Its address does not
-// change; the writer alone uses the rest.
+// A page is what a viewer shows instead of updates and events. Its address does not change; only
+// the writer uses the other fields.
 type page struct {
 	address string
 	have    string // the version that the viewer has
@@ -30,13 +30,13 @@ func parsePage(data map[string]json.RawMessage) (p *page, fresh bool, err error)
 	have, _ := text(data["have"])
 	switch {
 	case !ok:
-		return nil, false, errors.New("data has no page that is a string")
+		return nil, false, errors.New("data needs the member \"page\", a string")
 	case len(address) > maxAddress || len(have) > maxID:
 		return nil, false, errTooLong
 	}
 	for name := range data {
 		if name != "page" && name != "have" && name != "fresh" {
-			return nil, false, errors.New("data has a member that is none of page, have and fresh")
+			return nil, false, errors.New("data may only have the members page, have and fresh")
 		}
 	}
 	fresh, err = parseBool(data, "fresh")
@@ -55,9 +55,9 @@ func pageOf(asked url.Values) (*page, error) {
 	return p, nil
 }
 
-var errTooLong = errors.New("the address of the page, or its version, is too long")
+var errTooLong = errors.New("the page's address or version is too long")
 
-// show makes the viewer show another page, or the same from another version on.
+// show makes the viewer show another page, or the same page from another version.
 func (m *mailbox) show(p *page) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,7 +68,7 @@ func (m *mailbox) show(p *page) {
 	m.wake()
 }
 
-// ErrNoPage is what Config.Page returns of an address that no page has, or no longer.
+// ErrNoPage is returned by Config.Page for an address without a page.
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
@@ -80,14 +80,14 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	text, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
 	if err != nil {
 		p.seen = changes
-		if !errors.Is(err, ErrNoPage) { // which is nobody's mistake: a device was taken out
+		if !errors.Is(err, ErrNoPage) { // which is not an error: a device was removed
 			h.paging.begin(err)
 		}
 		if p.failed {
 			return message{}, false
 		}
 		p.failed = true
-		said := refused(&refusal{codeUnavailable, "there is no such page now: load it anew"}, nil)
+		said := refused(&refusal{codeUnavailable, "this page is no longer available: reload it"}, nil)
 		said.kind = kindState // it answers no request
 		return said, true
 	}
@@ -99,7 +99,8 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 	return message{head: appendHeader(make([]byte, 0, maxHeader), len(text)), tail: text}, true
 }
 
-// readNow reads the nodes that the viewer sees, for its page. Who may not ask for that looks at what there is.
+// readNow reads the nodes that the viewer sees, for its page. Viewers that may not request a reading see the
+// existing one.
 func (v *viewer) readNow() {
 	a := v.hub.acts[eventRequest]
 	if a == nil {

@@ -82,10 +82,10 @@ func TestAPageThatIsNone(t *testing.T) {
 		t.Errorf("said %s", got)
 	}
 	for message, want := range map[string]string{
-		`{"event":"show","data":{"page":7}}`:                                   "no page that is a string",
+		`{"event":"show","data":{"page":7}}`:                                   "needs the member \\\"page\\\", a string",
 		`{"event":"show","data":{"page":"","fresh":1}}`:                        "fresh",
-		`{"event":"show","data":{"page":"","more":1}}`:                         "none of page, have and fresh",
-		`{"event":"show"}`:                                                     "no page",
+		`{"event":"show","data":{"page":"","more":1}}`:                         "only have the members page, have and fresh",
+		`{"event":"show"}`:                                                     "needs the member",
 		`{"event":"show","data":{"page":"` + strings.Repeat("x", 3000) + `"}}`: "too long",
 	} {
 		c.send(message)

@@ -49,12 +49,12 @@ type request struct {
 	data   json.RawMessage // of that; nil where there is none
 }
 
-// A refusal is why a message can't be served, with the code of the error.
+// A refusal says why a message can't be served, with the error's code.
 type refusal struct{ code, message string }
 
 func (r *refusal) Error() string { return r.message }
 
-// Refuse is the error of an [Act] that is not done, with what the client is told.
+// Refuse returns the error of an [Act] that is not done, with the text for the client.
 func Refuse(message string) error { return &refusal{codeBadRequest, message} }
 
 // codeOf is the code of an error that a client is told.
@@ -93,7 +93,7 @@ func parse(raw []byte, acts []string) (req request, err error) {
 	}
 	event, ok := text(fields["event"])
 	if !ok {
-		return req, errors.New(`the message has no member "event" that is a string`)
+		return req, errors.New(`the message needs the member "event", a string`)
 	}
 	req.event, req.acts = event, slices.Contains(acts, event)
 	var data map[string]json.RawMessage
@@ -119,7 +119,7 @@ func parse(raw []byte, acts []string) (req request, err error) {
 
 func unknownEvent(event string, acts []string) error {
 	there := append([]string{eventSubscribe, eventUnsubscribe}, acts...)
-	return &refusal{codeUnknownEvent, fmt.Sprintf("there is no event %.64q for clients to send%s; there are %s", event, nearest.Hint(event, there), strings.Join(there, ", "))}
+	return &refusal{codeUnknownEvent, fmt.Sprintf("clients can't send an event %.64q%s; they can send %s", event, nearest.Hint(event, there), strings.Join(there, ", "))}
 }
 
 func parseID(raw json.RawMessage) (json.RawMessage, error) {

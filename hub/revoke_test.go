@@ -63,7 +63,7 @@ func TestRevoke(t *testing.T) {
 	m.Revoke(func(p auth.Principal) bool { return p.Name == "ann" })
 	close(goOn)
 	for _, c := range []*client{ann, page, <-late} {
-		if why := c.wantClose(websocket.StatusPolicyViolation); why != "you may not look here any more" {
+		if why := c.wantClose(websocket.StatusPolicyViolation); why != "you may no longer view this" {
 			t.Errorf("it ends with %q", why)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 func (h *Hub) Serve(w http.ResponseWriter, r *http.Request, node string) {
 	who := auth.FromRequest(r)
 	if !who.May(auth.Read) {
-		h.refuse(w, http.StatusForbidden, "you may not look here: ask whoever runs gpuwhy")
+		h.refuse(w, http.StatusForbidden, "you may not view this: ask the person who runs gpuwhy")
 		return
 	}
 	if why := h.admit(); why != "" {
@@ -68,7 +68,7 @@ func (h *Hub) admit() (why string) {
 	case h.farewell != nil:
 		why = "gpuwhy is shutting down: connect again in a moment"
 	case h.connections >= h.cfg.MaxViewers:
-		why = fmt.Sprintf("%d viewers are connected, and no more are allowed: try again later", h.connections)
+		why = fmt.Sprintf("%d viewers are connected, the most allowed: try again later", h.connections)
 	default:
 		h.connections++
 		h.gone.Add(1)
@@ -209,9 +209,9 @@ func (u *upgrade) Write(p []byte) (int, error) {
 	return u.ResponseWriter.Write(p)
 }
 
-// Shutdown refuses new viewers, closes all connections with code 1001 and the first
-// 123 bytes of the reason, and waits until they have ended. If ctx ends first, it
-// cuts the others and returns ctx's cause; [Hub.Wait] then waits for the last of them.
+// Shutdown refuses new viewers, closes all connections with code 1001 and the first 123 bytes of
+// the reason, and waits until they have ended. If ctx ends first, it cuts the remaining ones and
+// returns ctx's cause; [Hub.Wait] then waits for the last of them.
 func (h *Hub) Shutdown(ctx context.Context, reason string) error {
 	h.mu.Lock()
 	text := strings.ToValidUTF8(reason[:min(len(reason), 123)], "")

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Stats are what a hub has done since it was made.
+// Stats are a hub's counters since it was made.
 type Stats struct {
 	Viewers   int               // connections now
-	Refused   uint64            // requests that did not become one
+	Refused   uint64            // requests that did not become a connection
 	Published uint64            // Moments that could be encoded
 	Encodings uint64            // calls of Config.Encode
 	Messages  uint64            // written to viewers, pings included
-	Bytes     uint64            // of them, with their framing
-	Skipped   uint64            // Moments that viewers did not get, since newer ones replaced them
-	Ended     map[string]uint64 // connections that ended, by why
-	Failing   time.Time         // since when Moments can't be encoded; zero if they can
+	Bytes     uint64            // bytes of the messages, including framing
+	Skipped   uint64            // Moments that viewers did not get because newer ones replaced them
+	Ended     map[string]uint64 // connections that ended, by reason
+	Failing   time.Time         // when encoding Moments began to fail; zero if it works
 	Err       error             // why
 }
 
@@ -56,7 +56,7 @@ func (c *counters) end(why string) {
 	c.ended[why]++
 }
 
-// A trouble is something that fails and recovers. The log has its begin and its end.
+// A trouble is something that fails and recovers. The log has its beginning and its end.
 type trouble struct {
 	log  *slog.Logger
 	what string

@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// turns say which viewer is served next. A few goroutines serve all viewers, one after the
-// other, and end when nobody waits: between messages a viewer has none but its reader.
-// Nothing that a client does holds them up: what its connection does not take at once is
-// written by a goroutine of its own, and so is what takes long to make and few share: a page, a patch, and
-// what a filter leaves of an update.
+// turns decide which viewer is served next. A few goroutines serve all viewers, one after the other, and
+// end when nobody waits: between messages a viewer has only its reader. Nothing that a client does holds
+// them up. A separate goroutine writes what a connection does not accept at once, and what takes long to
+// make and few viewers share: a page, a patch, or a filtered update.
 type turns struct {
 	mu      sync.Mutex
 	waiting []*viewer // from head on

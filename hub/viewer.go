@@ -25,8 +25,8 @@ import (
 // maxReplies is how many unanswered requests a viewer may have; then it is not read.
 const maxReplies = 16
 
-// A viewer is one connection. A goroutine reads; what the mailbox says is written when the
-// viewer has a turn.
+// A viewer is one connection. One goroutine reads from it; the mailbox's messages are written when
+// the viewer has a turn.
 type viewer struct {
 	hub    *Hub
 	mail   mailbox
@@ -54,8 +54,8 @@ type viewer struct {
 	said   chan struct{} // closed when that was said, or could not be
 }
 
-// limits are how fast a viewer may send what asks for an act, such as request_gpu_update, and all other messages,
-// how many that are refused end its connection, and how fast its pings and pongs are read.
+// limits are a viewer's rate limits: for requests of acts, such as request_gpu_update, for all other messages,
+// for refused messages before its connection ends, and for reading its pings and pongs.
 type limits struct{ requests, others, patience, controls *rate.Limiter }
 
 func newLimits() limits {
@@ -81,17 +81,17 @@ type goodbye struct {
 	text string // for the client, at most 123 bytes
 }
 
-// The reasons, beside that of [Hub.Shutdown]. Only the first is the viewer's own wish.
+// The reasons besides [Hub.Shutdown]. Only the first is the viewer's own wish.
 var (
 	left         = goodbye{"left", websocket.StatusNormalClosure, ""}
 	lost         = goodbye{"lost", websocket.StatusGoingAway, ""} // the connection broke
 	violation    = goodbye{"violation", websocket.StatusProtocolError, "not a WebSocket frame that a client may send"}
 	tooBig       = goodbye{"too_big", websocket.StatusMessageTooBig, "the message is over the size limit"}
-	stormed      = goodbye{"storm", websocket.StatusPolicyViolation, "too many messages in spite of rate_limited"}
+	stormed      = goodbye{"storm", websocket.StatusPolicyViolation, "too many messages despite rate_limited"}
 	queueFull    = goodbye{"queue_full", websocket.StatusTryAgainLater, "too many events were left unread; connect again"}
 	slow         = goodbye{"slow", websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
 	notAnswering = goodbye{"not_answering", websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
-	revoked      = goodbye{"revoked", websocket.StatusPolicyViolation, "you may not look here any more"}
+	revoked      = goodbye{"revoked", websocket.StatusPolicyViolation, "you may no longer view this"}
 	failed       = goodbye{"failed", websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
 )
 
@@ -367,7 +367,7 @@ func goodbyeFor(err error) goodbye {
 // a slot; request_gpu_update has one for each node.
 func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	var req request
-	var err error = &refusal{codeBadJSON, "messages are JSON in text frames; this one is binary"}
+	var err error = &refusal{codeBadJSON, "messages must be JSON in text frames; this one is binary"}
 	if kind == websocket.MessageText {
 		req, err = parse(raw, v.hub.named)
 	}
@@ -404,13 +404,13 @@ func (v *viewer) accepts(req *request) error {
 	case req.event == eventShow && v.hub.cfg.Page == nil:
 		return unknownEvent(req.event, v.hub.named)
 	case req.filter != nil && req.filter.delta && v.hub.cfg.Patch == nil:
-		return errors.New("delta: there are no patches here")
+		return errors.New("delta: patches are not available here")
 	case req.filter != nil && req.filter.ambiguous() && v.mail.several():
-		return errors.New("gpus has an index, and an index is unique within a node alone: name the node in nodes, or use the GPU's UUID")
+		return errors.New("gpus has an index, but an index is unique only within a node: name the node in nodes, or use the GPU's UUID")
 	case req.filter != nil:
 		for event := range req.filter.events {
 			if event != eventUpdate && !slices.Contains(v.hub.cfg.Events, event) {
-				return &refusal{codeUnknownEvent, fmt.Sprintf("events: there is no event %.64q; there are %s, %s", event, eventUpdate, strings.Join(v.hub.cfg.Events, ", "))}
+				return &refusal{codeUnknownEvent, fmt.Sprintf("events: there is no event %.64q; use %s, %s", event, eventUpdate, strings.Join(v.hub.cfg.Events, ", "))}
 			}
 		}
 	}
@@ -426,9 +426,9 @@ func (v *viewer) ask(by *filter, data json.RawMessage) *Ask {
 
 // act does what a message asks for, and replies with what became of it.
 func (v *viewer) act(req *request, by *filter) {
-	trouble, failure := v.hub.acting, "it could not be done now: see gpuwhy's log"
+	trouble, failure := v.hub.acting, "the action failed: see gpuwhy's log"
 	if req.event == eventRequest {
-		trouble, failure = v.hub.refreshing, "no reading could be had now"
+		trouble, failure = v.hub.refreshing, "no reading is available now"
 	}
 	reply, err := v.hub.acts[req.event].Do(v.ctx, v.ask(by, req.data))
 	if _, told := errors.AsType[*refusal](err); told {
@@ -447,7 +447,7 @@ func (v *viewer) act(req *request, by *filter) {
 	case reply.Data != nil:
 		v.mail.reply(newPacket(eventDone, reply.Data).reply(eventDone, req.id))
 	case len(reply.Read) == 0:
-		v.mail.reply(refused(&refusal{codeUnavailable, "there is no node that your filter allows"}, req.id))
+		v.mail.reply(refused(&refusal{codeUnavailable, "your filter allows no node"}, req.id))
 		return
 	}
 	trouble.end()

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A wire is a viewer's connection below the WebSocket library, which does all but to
-// write messages. For that it took up to 1.5 times as long: these are ready as whole
-// frames, the same for every viewer, and one takes one system call and no copy.
+// A wire is a viewer's connection below the WebSocket library, which does everything except write
+// messages. The library took up to 1.5 times as long to write them: they are ready as whole frames,
+// the same for every viewer, and each needs one system call and no copy.
 //
-// Frames don't mix: both ways write a whole frame, one at a time, and the library
-// flushes each control frame whole.
+// Frames don't mix: both ways write a whole frame, one at a time, and the library flushes each
+// control frame whole.
 type wire struct {
 	net.Conn
 	timeout time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// What all sources report is judged once, with what each device reported before, and a source's own lists stay as they are.
+// Reports of all sources are judged once, with each device's earlier reports, and a source's own lists stay as they are.
 func TestReadingsAreJudged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fans := []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](44), RPM: gpu.Of[gpu.RPM](65535)}}

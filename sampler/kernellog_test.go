@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 )
 
-// fakeLog is a kernel's log that says of each device that it was reset at one time.
+// fakeLog is a kernel log that says of each device that it was reset at a given time.
 type fakeLog struct {
 	reset  time.Time
 	reads  atomic.Int32
@@ -40,8 +40,8 @@ func (f *fakeLog) Close() error {
 	return nil
 }
 
-// What the kernel's log says is in each snapshot, of devices that answer and of those that
-// do not, and its times move with the clock.
+// Errors from the kernel log are in each snapshot, for devices that answer and for those that
+// do not, and their times move with the clock.
 func TestTheKernelLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set atomic.Int64
@@ -95,7 +95,7 @@ func TestTheKernelLog(t *testing.T) {
 	})
 }
 
-// A log that hangs delays each reading by a second at most, and is not read twice.
+// A hanging log delays each reading by at most a second, and is not read twice.
 func TestAKernelLogThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &fakeLog{hang: make(chan struct{})}

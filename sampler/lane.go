@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// A lane runs one call at a time on a goroutine of its own, so that a call that
-// hangs blocks nothing else. One goroutine uses a lane.
+// A lane runs one call at a time on its own goroutine, so that a hanging call
+// blocks nothing else. One goroutine uses a lane.
 type lane[T any] struct {
 	running chan result[T] // nil once the result was taken
 }

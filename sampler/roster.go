@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// roster remembers every device that was ever seen. A device that its source no
-// longer lists stays on the list as lost, and no other device gets its index.
+// roster remembers every device it has ever seen. A device that its source no
+// longer lists stays in the list as lost, and no other device gets its index.
 type roster struct {
 	node    string
 	entries []*entry // by index

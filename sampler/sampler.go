@@ -1,8 +1,7 @@
-// Package sampler decides when the GPUs of one node are read, and makes one
-// [gpu.Snapshot] of what all sources and the host report. Only sources know a
-// driver, and they don't import this package. The sampler keeps devices on the
-// list that it has seen before, gives each device an index that stays, and retries
-// sources that failed.
+// Package sampler decides when the GPUs of one node are read, and combines the reports
+// of all sources and of the host into one [gpu.Snapshot]. Only sources know a driver,
+// and they don't import this package. The sampler keeps listing devices that it has
+// seen before, gives each device a stable index, and retries failed sources.
 package sampler
 
 import (
@@ -22,71 +21,71 @@ import (
 )
 
 // A Source reads every device of one kind of driver. Read returns what the source
-// could read, even beside an error, and returns soon after ctx ends. The result is
-// the caller's: the source never changes it afterwards. The sampler sets the
-// devices' Node and Index. Only a recording sets Failures and Breaks: those of the machine
-// that was recorded.
+// could read, even together with an error, and returns soon after ctx ends. The
+// caller owns the result: the source never changes it afterwards. The sampler sets
+// the devices' Node and Index. Only a recording sets Failures and Breaks, which are
+// the recorded machine's.
 //
-// Where there is no driver, Read returns an error with a [gpu.Advice] in it, and
-// the sampler calls it again later. One goroutine at a time calls Read.
+// Without a driver, Read returns an error that wraps a [gpu.Advice], and the sampler
+// calls it again later. One goroutine at a time calls Read.
 type Source interface {
 	Name() string // as on the wire, such as gpu.SourceNVML
 	Read(ctx context.Context) (*gpu.Snapshot, error)
-	// Close releases the driver. It does not wait for a call that hangs.
+	// Close releases the driver. It does not wait for a hanging call.
 	Close() error
 }
 
 // A Host knows the machine around the devices.
 type Host interface {
-	// Read returns what it could read, even beside an error. The sampler sets SampledAt.
+	// Read returns what it could read, even together with an error. The sampler sets SampledAt.
 	Read(ctx context.Context) (gpu.Host, error)
-	// Describe fills in the facts of processes of this machine, in place. Only their pids are set.
+	// Describe fills in the facts of this machine's processes, in place. Only their pids are set.
 	Describe(ctx context.Context, processes []gpu.Process)
 }
 
-// A KernelLog knows what drivers wrote about devices into the kernel's log.
+// A KernelLog reads what drivers wrote about devices to the kernel log.
 type KernelLog interface {
-	// Read takes in what is new; now is the clock's time. It returns soon after ctx ends.
+	// Read reads the new lines; now is the clock's time. It returns soon after ctx ends.
 	Read(ctx context.Context, now time.Time)
-	// Describe adds the errors to the devices of a reading, in place: also those that the
-	// source told, each once. It returns what is to be noted.
+	// Describe adds the errors to the devices of a reading, in place, and merges them with
+	// the errors that the source reported. It returns notes for the snapshot.
 	Describe(now time.Time, devices []gpu.Device) []gpu.Advice
-	// Close does not wait for a call that hangs.
+	// Close does not wait for a hanging call.
 	Close() error
 }
 
-// Config is what a sampler needs. Node, Interval, Sources and Publish have no
+// Config configures a sampler. Node, Interval, Sources and Publish have no
 // defaults.
 type Config struct {
 	Node     string
 	Interval time.Duration
-	// Idle is the time between readings while Watched says that nobody looks; 0: Interval, always.
+	// Idle is the time between readings while Watched reports that nobody is looking; 0: always Interval.
 	Idle    time.Duration
 	Watched func() bool
 	Sources []Source
 	Host    Host // nil: snapshots have no host and processes no facts
-	// Guessed says that nobody named the sources: that one finds no card of its vendor is
-	// no failure while another has devices.
+	// Guessed means that nobody named the sources. Then a source that finds no card of its
+	// vendor has not failed as long as another source has devices.
 	Guessed bool
-	// KernelLog tells of errors that sources don't; nil: only what sources tell is known.
+	// KernelLog reports errors that sources don't; nil: only errors from sources are known.
 	KernelLog KernelLog
-	// Notes go into each snapshot, before those of the sources.
+	// Notes go into each snapshot, before the notes of the sources.
 	Notes []gpu.Advice
 	// Deadline is how long a source may take to answer for one device. A
 	// source that has not returned that long after its context ended is
-	// itself not answering.
+	// not answering itself.
 	Deadline time.Duration
 	// Publish receives each periodic reading. It must not block.
 	Publish func(*gpu.Snapshot)
-	// Demanded takes each reading that was asked for between two periodic ones,
-	// before Refresh returns it. It may be nil, and must not wait for anybody.
+	// Demanded receives each reading on demand between two periodic ones, before
+	// Refresh returns it. It may be nil, and must not block.
 	Demanded func(*gpu.Snapshot)
-	Clock    clock.Clock // names the time of readings, and finds breaks between them
+	Clock    clock.Clock // dates readings, and detects breaks between them
 	Log      *slog.Logger
 }
 
 const (
-	pace = 250 * time.Millisecond // between two readings, at least
+	pace = 250 * time.Millisecond // least time between two readings
 	// The machine and its processes are read about so often, and at each reading where the interval is longer.
 	hostEvery = time.Second
 	// While reading them takes too long, they are as they were read last, for so long.
@@ -146,7 +145,7 @@ func New(cfg Config) *Sampler {
 }
 
 // Run reads until ctx ends, then closes the sources. It does not wait for a
-// driver call that hangs.
+// hanging driver call.
 func (s *Sampler) Run(ctx context.Context) error {
 	defer s.close()
 	tick := time.NewTimer(0)
@@ -227,8 +226,8 @@ func (s *Sampler) interval() time.Duration {
 	return s.cfg.Interval
 }
 
-// Watch says that somebody looks from now on: a reading that was put off for [Config.Idle] begins as soon as
-// the interval since the last one is over, which may be at once. It may be called at any time, by anybody.
+// Watch tells the sampler that somebody is looking now: a reading that was put off for [Config.Idle] begins as
+// soon as the interval since the last one is over, which may be at once. Any goroutine may call it at any time.
 func (s *Sampler) Watch() {
 	select {
 	case s.watched <- struct{}{}:
@@ -236,7 +235,7 @@ func (s *Sampler) Watch() {
 	}
 }
 
-// take returns the demand that the reading serves that begins now; nil if there is none.
+// take returns the demand that the reading which begins now serves; nil if there is none.
 func (s *Sampler) take() *demand {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,8 +268,8 @@ func following(last time.Time, interval time.Duration, now time.Time) time.Time 
 var ErrStopped = errors.New("sampler: stopped")
 
 // Refresh returns a reading that began after the call: at once, or 250 ms after the
-// reading before it. All who ask meanwhile share the reading, and it is not
-// published. The error is that of ctx.
+// previous reading. Concurrent callers share the reading, and it is not published.
+// The error is ctx's.
 func (s *Sampler) Refresh(ctx context.Context) (*gpu.Snapshot, error) {
 	s.mu.Lock()
 	if s.demand == nil {
@@ -306,7 +305,7 @@ func (s *Sampler) close() {
 	}
 }
 
-// read makes one snapshot of everything; asked says that somebody waits for it.
+// read makes one snapshot of everything; asked says that somebody is waiting for it.
 func (s *Sampler) read(ctx context.Context, asked bool) *gpu.Snapshot {
 	begun := time.Now()
 	now, breaks, set := s.clock.Look()
@@ -344,8 +343,8 @@ func (s *Sampler) read(ctx context.Context, asked bool) *gpu.Snapshot {
 	return snap
 }
 
-// fails reports whether the source has failed. A guess that finds no card of its vendor has
-// not, unless that is all that there is to say.
+// fails reports whether the source has failed. A guessed source that finds no card of its
+// vendor has not, unless no other source has anything to report.
 func (s *Sampler) fails(src *source, snap *gpu.Snapshot) bool {
 	if !src.guessed || !src.noCard() {
 		return src.failure != nil
@@ -391,7 +390,7 @@ func (s *Sampler) follow(snap *gpu.Snapshot) {
 	}
 }
 
-// blame adds what the kernel's log says of the devices, after the sources have told theirs.
+// blame adds what the kernel log says about the devices, after the sources have reported.
 func (s *Sampler) blame(ctx context.Context, snap *gpu.Snapshot) {
 	if s.cfg.KernelLog == nil {
 		return
@@ -423,7 +422,7 @@ func (s *Sampler) sourceName(devices []gpu.Device) string {
 	return name
 }
 
-// around is what the newest reading has of the machine and its processes.
+// around is the machine and its processes as of the newest reading.
 type around struct {
 	host   *gpu.Host
 	facts  map[int]gpu.ProcessFacts // by pid
@@ -508,7 +507,7 @@ func (a *around) describe(snap *gpu.Snapshot) {
 	}
 }
 
-// only is the same without processes that are gone: one that comes with such a pid may be another.
+// only returns a with the facts of these pids alone: the pids of ended processes may be reused.
 func (a around) only(pids map[int]gpu.ProcessFacts) around {
 	a.facts = maps.Clone(a.facts)
 	maps.DeleteFunc(a.facts, func(pid int, _ gpu.ProcessFacts) bool { _, there := pids[pid]; return !there })
@@ -527,8 +526,8 @@ func (s *Sampler) logHost(err error) {
 	}
 }
 
-// Costs are what the readings of each source took so far, and the calls to the driver that they are
-// made of: what took longest in all comes first.
+// Costs returns how long the readings of each source took so far, and their calls to the driver. The
+// longest total comes first.
 func (s *Sampler) Costs() []gpu.Cost {
 	var all []gpu.Cost
 	for _, src := range s.sources {
@@ -550,11 +549,11 @@ type Health struct {
 // SourceHealth is the state of one source.
 type SourceHealth struct {
 	gpu.Attempt
-	LastSuccess time.Time    // zero if the source could never be read
-	Failure     *gpu.Failure // nil while the source can be read, and where its absence is none
+	LastSuccess time.Time    // zero if the source was never read
+	Failure     *gpu.Failure // nil while the source can be read, and if its absence is no failure
 }
 
-// Health returns the state at the newest reading.
+// Health returns the state as of the newest reading.
 func (s *Sampler) Health() Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()

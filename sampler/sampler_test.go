@@ -441,7 +441,7 @@ func TestASourceThatNeverComesBackHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// A source that is not even begun in time, as where all processors are busy, is told of as what it is.
+// If a source did not even get to start in time, as when all CPUs are busy, the failure says so.
 func TestASourceThatHadNoTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, out := start(t, nil, &fakeSource{name: "sim", answer: func(context.Context) (*gpu.Snapshot, error) {
@@ -545,7 +545,7 @@ func (h *countingHost) Describe(_ context.Context, processes []gpu.Process) {
 	}
 }
 
-// counts are the readings of the machine and those of one process since the last counts.
+// counts returns the readings of the machine and of one process since the last call.
 func (h *countingHost) counts(pid int) (reads, described int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -553,7 +553,7 @@ func (h *countingHost) counts(pid int) (reads, described int) {
 	return h.reads, h.described[pid]
 }
 
-// The machine and its processes have a pace of their own, and say when they were read.
+// The machine and its processes are read at their own pace, and say when they were read.
 func TestTheHostIsReadOnceASecond(t *testing.T) {
 	for interval, want := range map[time.Duration]int{250 * time.Millisecond: 10, 500 * time.Millisecond: 10, 2 * time.Second: 5} {
 		synctest.Test(t, func(t *testing.T) {
@@ -637,7 +637,7 @@ func TestBetweenTwoReadingsOfTheHost(t *testing.T) {
 	})
 }
 
-// A machine without a GPU is what is read then.
+// Without a GPU, the machine is still read.
 func TestAHostWithoutDevicesIsReadAtEachReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := &countingHost{described: map[int]int{}}
@@ -667,7 +667,7 @@ func TestAHangingHostHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// A machine that is busy takes long to be read now and then: names and figures are those of before, with their time, and not for
+// A busy machine sometimes takes long to read. Then names and figures are the previous ones, with their time, but not for
 // long.
 func TestASlowHostStaysForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -721,7 +721,7 @@ func TestAProvisionalUUIDGivesWayToTheRealOne(t *testing.T) {
 	})
 }
 
-// A driver may fail to read a device's number when it comes back: it is the same device.
+// If a driver fails to read a device's number when the device comes back, it is still the same device.
 func TestADeviceWhoseNumberIsWithheldKeepsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole, nameless := device("GPU-1", "0000:01:00.0"), device("PCI-0000:01:00.0", "0000:01:00.0")
@@ -745,8 +745,8 @@ func TestADeviceWhoseNumberIsWithheldKeepsIt(t *testing.T) {
 	})
 }
 
-// A device that hangs from the start may be no more than a number in the driver's
-// list. It has its place from then on, and nobody else gets it.
+// A device that hangs from the start may be only a number in the driver's list. It has
+// its index from then on, and no other device gets it.
 func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := func(i int, uuid, pci string) gpu.Device {
@@ -786,7 +786,7 @@ func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// What a source can't see is said in each snapshot.
+// Each snapshot says what a source can't see.
 func TestNotesOfSources(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: "amdgpu"}
@@ -801,7 +801,7 @@ func TestNotesOfSources(t *testing.T) {
 	})
 }
 
-// A recording has failures and breaks of its own: those of the machine that was recorded.
+// A recording has the recorded machine's failures and breaks.
 func TestFailuresAndBreaksOfARecording(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: gpu.SourceRecorded}
@@ -889,7 +889,7 @@ func TestCostsOfReadings(t *testing.T) {
 	})
 }
 
-// A source that changes its name, as one with two ways does, has each way's readings under its own.
+// If a source changes its name, as one with two ways to read does, each way's readings are under its own name.
 func TestCostsOfTwoWays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &fakeSource{name: "nvidia-smi"}

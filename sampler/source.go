@@ -127,7 +127,7 @@ func (s *source) noCard() bool {
 	return s.failure != nil && errors.Is(&s.failure.Advice, gpu.ErrNoCard)
 }
 
-// costs are what the source's readings took, and their single calls if the source knows that.
+// costs returns how long the source's readings took and, if the source knows, their single calls.
 func (s *source) costs() []gpu.Cost {
 	var all []gpu.Cost
 	if of, ok := s.Source.(interface{ Costs() []gpu.Cost }); ok {

@@ -127,7 +127,7 @@ func TestPagesDoNotGrow(t *testing.T) {
 	for _, page := range []string{"", "alerts"} {
 		t.Run("page "+page, func(t *testing.T) {
 			t.Parallel()
-			doesNotGrow(t, page, 200)
+			doesNotGrow(t, page, 96)
 		})
 	}
 }

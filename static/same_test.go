@@ -146,7 +146,7 @@ func TestThePageIsTheServedPage(t *testing.T) {
 	for i, page := range walked {
 		t.Run("page "+page, func(t *testing.T) {
 			t.Parallel()
-			staysTheSame(t, page, uint64(i), 20)
+			staysTheSame(t, page, uint64(i), 12)
 		})
 	}
 }

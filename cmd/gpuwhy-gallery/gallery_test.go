@@ -117,7 +117,10 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 			t.Errorf("%s: its frame has %s and presses %q", s.ID, src, press)
 		}
 	}
-	for _, id := range []string{"menu", "no-script", "details", "charts", "alerts-refused"} {
+	// A socket that a state never answers holds up those of all frames: browsers open one at a time for each host. So only these load.
+	tried := []string{"menu", "no-script", "details", "charts", "alerts-refused"}
+	browser.Ask[bool](b, `(document.querySelectorAll("iframe:not(#`+strings.Join(tried, "-frame, #")+`-frame)").forEach((f) => f.remove()), true)`)
+	for _, id := range tried {
 		frame := fmt.Sprintf(`document.getElementById(%q)`, id+"-frame")
 		browser.Ask[float64](b, `(`+frame+`.scrollIntoView(), window.readAt = scrollY)`)
 		b.Until(fmt.Sprintf(`(() => { const d = %s.contentDocument; return d.readyState === "complete" && d.location.href !== "about:blank" && (%s); })()`, frame, arrived[id]))
@@ -126,7 +129,7 @@ func TestTheGalleryHasEveryStateInAFrame(t *testing.T) {
 			t.Errorf("%s: the gallery itself has moved: %s", id, moved)
 		}
 	}
-	// These frames and their neighbors have servers that refuse something.
+	// Some of these frames, and those that had begun to load, have servers that refuse something.
 	b.Quiet("WebSocket connection to", "status of 503", "status of 404", "Blocked script execution", "the page: Error: 503")
 }
 

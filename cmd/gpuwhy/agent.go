@@ -44,17 +44,17 @@ func (c *hubCommand) Run(env *environment) error {
 	if !shows && c.Clusters == "" {
 		return usageError{errNoFleet}
 	}
-	if c.ownStateDir && c.FleetListen == "" { // it keeps nothing that another hub lacks
+	if c.ownStateDir && c.FleetListen == "" { // it has no state that other hubs lack
 		c.StateDir, c.ownStateDir, c.notKept = "", false, nil
 	}
 	return env.run(&c.programFlags, role{page: true, shows: shows})
 }
 
 var errNoFleet = &gpu.Advice{
-	What: "no fleet is named", Try: "give its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222, and credentials with --fleet-credentials",
+	What: "no fleet is named", Try: "name its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222, and a file of credentials with --fleet-credentials",
 }
 
-// newFleet connects to the fleet, if there is one, and is its server where that is asked for.
+// newFleet connects to the fleet, if there is one, and runs its server if asked to.
 func (env *environment) newFleet(d *daemon, as role, in []*app.Inputs) (_ *app.Fleet, err error) {
 	if !as.publishes && !as.shows {
 		return nil, nil
@@ -78,7 +78,7 @@ func (env *environment) newFleet(d *daemon, as role, in []*app.Inputs) (_ *app.F
 		f.Server, f.Joins = server, joinURL(server.Addr(), append(slices.Clone(d.FleetHost), d.hostname))
 		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
 	}
-	if len(in) == 1 && !as.shows && d.Clusters == "" { // its credentials are for that node alone
+	if len(in) == 1 && !as.shows && d.Clusters == "" { // its credentials are only for that node
 		of.Node = in[0].Node
 	}
 	if f.Bus, err = bus.Open(of); err != nil {
@@ -87,7 +87,7 @@ func (env *environment) newFleet(d *daemon, as role, in []*app.Inputs) (_ *app.F
 	return f, nil
 }
 
-// joinURL is that of the server of a fleet in this program, as join-command has it. hosts are its names, the best first.
+// joinURL returns the URL of this program's fleet server, as join-command prints it. hosts are its names, the best first.
 func joinURL(listening net.Addr, hosts []string) string {
 	host, port, _ := net.SplitHostPort(listening.String()) // it has both
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
@@ -114,12 +114,12 @@ func (m *target) locate(in *app.Inputs) {
 	in.Place.Labels = labels
 }
 
-// takeLabels takes over the labels that Kubernetes gives the node of this pod; those of --label win.
+// takeLabels adds the labels that Kubernetes gives this pod's node. Labels from --label win.
 func (m *target) takeLabels(ctx context.Context, log *slog.Logger) {
 	labels, err := kube.OwnLabels(ctx, m.name())
 	if err != nil {
-		log.Warn("the labels of this node are not known", "node", m.name(), "err", err,
-			"try", "let the pod's service account get nodes, and give --node the node's name in the cluster")
+		log.Warn("the labels of this node can't be read", "node", m.name(), "err", err,
+			"try", "allow the pod's service account to get nodes, and set --node to the node's name in the cluster")
 		return
 	}
 	for key, value := range labels {

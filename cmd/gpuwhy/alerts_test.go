@@ -23,7 +23,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// rulesFile writes a file of rules.
+// rulesFile writes a rules file.
 func rulesFile(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "alerts.yaml")
@@ -33,8 +33,8 @@ func rulesFile(t *testing.T, text string) string {
 	return name
 }
 
-// onlyRules are rules, such as "{name: hot, above: 80}", of a file in which all others are off. Those that watch for a minute would
-// fire as well where the machine is slow.
+// onlyRules returns a rules file with rules such as "{name: hot, above: 80}", in which all others are off. On a slow machine, rules
+// that watch for a minute would fire as well.
 func onlyRules(rules ...string) (text string) {
 	for _, of := range alert.Defaults() {
 		if !slices.ContainsFunc(rules, func(rule string) bool {
@@ -79,7 +79,7 @@ func (p *program) ask(method, path, content string, into any) int {
 	return answer.StatusCode
 }
 
-// nextAlert waits for news of an alert that is as it is asked for.
+// nextAlert waits for news of an alert that matches.
 func (v *viewer) nextAlert(what string, is func(contract.Alert) bool) contract.Alert {
 	v.t.Helper()
 	for late := time.After(testkit.Patience); ; {
@@ -104,8 +104,8 @@ func (v *viewer) nextAlert(what string, is func(contract.Alert) bool) contract.A
 	}
 }
 
-// Every kind of trouble that the fake card can have comes as an alert with its
-// rule, its severity and a sentence, on the program itself.
+// In the whole program, every kind of trouble that the fake card can have raises an
+// alert with its rule, its severity and a sentence.
 func TestTroubleFiresAlerts(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.H100(), fakenvml.RTX4090().At(2))
@@ -142,7 +142,7 @@ func TestTroubleFiresAlerts(t *testing.T) {
 	v.nextAlert("it is back", state("lost", "resolved"))
 }
 
-// What people say of an alert reaches every viewer, and the API.
+// Answers to an alert reach every viewer and the API.
 func TestWhatPeopleSayOfAlerts(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -182,7 +182,7 @@ func TestWhatPeopleSayOfAlerts(t *testing.T) {
 	}
 }
 
-// text is what a page says, without markup, from its main part on.
+// text returns a page's text, without markup, from its main part on.
 func (p *program) text(path string) string {
 	p.t.Helper()
 	_, page := p.fetch(path, http.Header{"Accept": {"text/html"}})
@@ -191,7 +191,7 @@ func (p *program) text(path string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "\u00a0", " ")), " ")
 }
 
-// says waits until a page says something, and returns all that it says then.
+// says waits until a page contains a text, and returns the whole text of the page.
 func (p *program) says(path, want string) (text string) {
 	p.t.Helper()
 	testkit.Until(p.t, fmt.Sprintf("%s says %q", path, want), func() bool {
@@ -201,7 +201,7 @@ func (p *program) says(path, want string) (text string) {
 	return text
 }
 
-// A GPU that was lost and then hangs is not said to be lost by its alert while the headline says that it does not answer.
+// If a lost GPU then hangs, its alert does not call it lost while the headline says that it does not answer.
 func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
@@ -217,7 +217,7 @@ func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	m.GPU(1).Hang()
 	v.await("it hangs", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
 	// Alerts see that a little later than viewers.
-	for path, want := range map[string]string{"/": "GPU 1 does not answer, and is no longer reported as lost. If it stays so, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
+	for path, want := range map[string]string{"/": "GPU 1 is not answering, and is no longer reported as lost. If it stays that way, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
 		if got := p.says(path, want); strings.Contains(got, "is lost") {
 			t.Errorf("%s says %s", path, got)
 		}
@@ -225,7 +225,7 @@ func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	m.GPU(1).Back()
 }
 
-// Acknowledging the worst of two alerts shows the other; two more presses acknowledge all that are shown.
+// Acknowledging the worse of two alerts shows the other. Two more presses acknowledge all shown alerts.
 func TestTheNextAlertIsShown(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2), fakenvml.RTX4090().At(3))
@@ -260,8 +260,8 @@ func TestTheNextAlertIsShown(t *testing.T) {
 	}
 }
 
-// What stands, what was, and the silences are there again after a restart; an
-// alert that goes on keeps its name, and is not told twice.
+// Current and past alerts and silences survive a restart. An alert that goes on keeps
+// its ID, and is not sent twice.
 func TestAlertsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -303,7 +303,7 @@ func TestAlertsSurviveARestart(t *testing.T) {
 	}
 }
 
-// A good file takes effect at SIGHUP, a bad one changes nothing and says where
+// A good file takes effect at SIGHUP. A bad one changes nothing, and the log says where
 // it is wrong.
 func TestRulesAreReadAgainOnHangup(t *testing.T) {
 	t.Parallel()
@@ -343,19 +343,19 @@ func TestRulesAreReadAgainOnHangup(t *testing.T) {
 	v.nextAlert("the rule is not in force any more", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "resolved" })
 }
 
-// Who asks a gpuwhy without rules to read them again does not end it.
+// SIGHUP does not end a gpuwhy without a rules file.
 func TestAHangupWithoutRules(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
 	p := start(t, lib.Env(), fast)
 	p.reload()
-	p.log.await(t, "there are no rules of alerts to read again")
+	p.log.await(t, "no alert rules to read again")
 }
 
 func TestCheckConfig(t *testing.T) {
 	t.Parallel()
 	good := rulesFile(t, "rules: [{name: hot, enabled: true}]")
-	if r := inside("check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is good: 26 rules of alerts, 23 of them enabled; targets that gpuwhy sends messages to: 0.") {
+	if r := inside("check-config", "--alert-rules", good); r.code != exitOK || !strings.Contains(r.stdout, "The configuration is valid: 26 alert rules, 23 of them enabled; targets for messages: 0.") {
 		t.Errorf("%+v", r)
 	}
 	bad := rulesFile(t, "rules:\n- name: hot\n  above: 900\n- nam: x\n")
@@ -369,7 +369,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	long := rulesFile(t, strings.Repeat("#", 1<<20+1))
-	for name, want := range map[string]string{long: long + ":1: the file is longer than 1 MiB: make it shorter", "/dev/null": "/dev/null is no regular file, but a folder, a pipe or a device: name a file"} {
+	for name, want := range map[string]string{long: long + ":1: the file is larger than 1 MiB: shorten it", "/dev/null": "/dev/null is a folder, a pipe or a device: name a regular file"} {
 		if r := inside("check-config", "--alert-rules", name); r.code != exitUsage || !strings.HasPrefix(r.stderr, "gpuwhy: "+want) {
 			t.Errorf("%s: %+v", name, r)
 		}

@@ -28,14 +28,14 @@ func hotCard(t *testing.T, args ...string) (*program, *fakenvml.Machine, contrac
 	return p, m, p.dial().nextAlert("it is hot", func(a contract.Alert) bool { return a.Rule == "hot" && a.State == "firing" })
 }
 
-// alerts is what the API says of alerts.
+// alerts returns what the API says about alerts.
 func (p *program) alerts() (list contract.Alerts) {
 	p.t.Helper()
 	p.get("/api/alerts", &list)
 	return list
 }
 
-// click presses an element that can be seen. The mouse does not: a browser that has not drawn a page yet drops what is pressed.
+// click clicks a visible element from a script. A browser that has not drawn a page yet would drop a mouse click.
 func click(t *testing.T, b *browser.Tab, sel string) {
 	t.Helper()
 	testkit.Until(t, "it can be pressed: "+sel, func() bool {
@@ -43,15 +43,15 @@ func click(t *testing.T, b *browser.Tab, sel string) {
 	})
 }
 
-// press presses the first button of that text.
+// press presses the first button with that text.
 func press(b *browser.Tab, in, label string) {
 	find := fmt.Sprintf(`[...document.querySelectorAll(%q)].find((e) => e.checkVisibility() && e.textContent.replace(/\s+/g, " ").trim() === %q)`, in+" button", label)
 	b.Until(find + ` !== undefined`)
 	browser.Ask[bool](b, `(`+find+`.click(), true)`)
 }
 
-// What is said of an alert on its page is known to the API, to another tab and
-// to the dashboard, and can be taken back.
+// Answers to an alert on its page reach the API, another tab and the dashboard, and can be
+// taken back.
 func TestThePageOfAlerts(t *testing.T) {
 	t.Parallel()
 	p, m, fired := hotCard(t, "--base-path=/gpus/")
@@ -114,7 +114,7 @@ func TestThePageOfAlerts(t *testing.T) {
 	says(second, "Dismissed by hand", true)
 }
 
-// What one says shows up on the open pages of others, and what they type there stays.
+// One viewer's answer shows up on the open pages of others, and what they are typing there stays.
 func TestOthersAnswersShowUp(t *testing.T) {
 	t.Parallel()
 	p, m, _ := hotCard(t)
@@ -157,7 +157,7 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	says(front, "No alert needs you.")
 }
 
-// A page that can't reach the server says so where one has pressed.
+// A page that can't reach the server says so at the pressed button.
 func TestAlertsOfAServerThatIsGone(t *testing.T) {
 	t.Parallel()
 	p, _, _ := hotCard(t)
@@ -168,9 +168,8 @@ func TestAlertsOfAServerThatIsGone(t *testing.T) {
 	b.Until(`document.querySelector(".al output").textContent.includes("does not answer")`)
 }
 
-// Without JavaScript forms lead back to the page that they are on, also where
-// the browser does not say that a request is of the same site, as it does not on
-// plain HTTP.
+// Without JavaScript, forms lead back to their page, even if the browser does not mark a
+// request as same-site, as on plain HTTP.
 func TestAlertsWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	p, _, fired := hotCard(t, "--allow-host=gpubox.test")
@@ -214,7 +213,7 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	}
 }
 
-// Several alerts are answered at once, also without JavaScript: those that are chosen, or all that are shown.
+// Several alerts can be answered at once, also without JavaScript: the chosen ones, or all that are shown.
 func TestSeveralAlertsAtOnce(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2), fakenvml.RTX4090().At(3))

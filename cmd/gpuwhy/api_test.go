@@ -66,7 +66,7 @@ func (d *openAPI) at(steps ...string) any {
 	return here
 }
 
-// validate holds JSON to the schema at a place of the document.
+// validate checks JSON against the schema at a place of the document.
 func (d *openAPI) validate(what string, text []byte, steps ...string) {
 	d.t.Helper()
 	var pointer strings.Builder
@@ -87,7 +87,7 @@ func (d *openAPI) validate(what string, text []byte, steps ...string) {
 	}
 }
 
-// check asks for a documented path and holds the answer to the document.
+// check requests a documented path and checks the answer against the document.
 func (d *openAPI) check(p *program, path, address string, want int) {
 	d.t.Helper()
 	answer, body := p.fetch(address, nil)
@@ -119,8 +119,8 @@ func (d *openAPI) takes(path, name string) bool {
 	return slices.ContainsFunc(list, func(p any) bool { return p.(map[string]any)["name"] == name })
 }
 
-// Every request of the document, on the running program, is answered as the
-// document says: of a machine with GPUs in all states, and of one without.
+// The running program answers every request as the document says, for a machine with
+// GPUs in all states and for one without GPUs.
 func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2), fakenvml.H100().At(3))
@@ -172,8 +172,8 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	}
 }
 
-// What comes over the socket is what the AsyncAPI document says, and so is what
-// is answered to each message that it says a client may send.
+// Messages on the socket match the AsyncAPI document, and so do the replies to each
+// message that clients may send.
 func TestEveryEventIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.H100().At(2))
@@ -239,8 +239,8 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 	}
 }
 
-// The documents open in a browser, ask nobody else for anything, and trying an
-// address out shows its answer.
+// The documents open in a browser and load nothing from other hosts. Trying an address
+// shows its answer.
 func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -269,7 +269,7 @@ func TestTheDocumentsOpenInABrowser(t *testing.T) {
 	docs.Quiet(leaves)
 }
 
-// The headers that all answers have are there once, also where /ws refuses what is no WebSocket.
+// Each answer has the common headers exactly once, even when /ws refuses a request that is not a WebSocket.
 func TestFixedHeadersAreThereOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--state-dir=none")

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// client asks the gpuwhy at an address; if that is empty, the one that these settings are for.
+// client returns a client for the gpuwhy at an address or, if that is empty, for the one with these settings.
 func (f *addressFlags) client(address string, o client.Options) (*client.Client, error) {
 	c, err := client.New(cmp.Or(address, f.url()), o)
 	if err != nil {
@@ -17,7 +17,7 @@ func (f *addressFlags) client(address string, o client.Options) (*client.Client,
 	return c, nil
 }
 
-// legible is an error without what a terminal would act on in the text of an answer.
+// legible returns an error without control sequences from the text of an answer.
 func legible(err error) error {
 	if p, ok := errors.AsType[*client.Problem](err); ok {
 		return errors.New(term.Printable(p.Detail))

@@ -21,7 +21,7 @@ var askingCommands = [][]string{
 	{"history", "export", "events", "--json"},
 }
 
-// raw is a server that reads each request and writes a text, and then nothing more. An empty text is not even written.
+// raw is a server that reads each request, writes a text, and then nothing more. With an empty text, it writes nothing.
 func raw(t *testing.T, text string) (address string) {
 	t.Helper()
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func raw(t *testing.T, text string) (address string) {
 	return ln.Addr().String()
 }
 
-// Whatever answers, or does not, a command ends and says what to do.
+// Whatever answers, or if nothing does, a command ends and says what to do.
 func TestCommandsEndWhateverAnswers(t *testing.T) {
 	t.Parallel()
 	page := func(status int, kind, text string) string {
@@ -67,21 +67,21 @@ func TestCommandsEndWhateverAnswers(t *testing.T) {
 	t.Cleanup(secure.Close)
 	plain := page(200, "text/html", "<!doctype html>")
 	for _, tt := range []struct{ name, url, says string }{
-		{"accepts, and never answers", "http://" + raw(t, ""), "takes connections, and answers nothing within 10s: check that this is gpuwhy's address"},
+		{"accepts, and never answers", "http://" + raw(t, ""), "accepts connections but does not answer within 10s: check that this is gpuwhy's address"},
 		{"answers garbage", "http://" + raw(t, "SSH-2.0-OpenSSH_9.2\r\n"), "is not gpuwhy: give its address with --url"},
-		{"answers a page", plain, "is not gpuwhy: give its address with --url; if a sign-in stands before it"},
-		{"leads to a sign-in", page(302, "text/html", ""), "leads to https://login.example.org, as a sign-in does: give an address of gpuwhy"},
-		{"leads in a circle", circle.URL, "leads in a circle"},
+		{"answers a page", plain, "is not gpuwhy: give its address with --url; if it is behind a sign-in"},
+		{"leads to a sign-in", page(302, "text/html", ""), "redirects to https://login.example.org, as a sign-in would: give an address of gpuwhy"},
+		{"leads in a circle", circle.URL, "redirects in a circle"},
 		{"asks for a sign-in", page(401, "text/html", "no"), "asks for a sign-in (401 Unauthorized)"},
-		{"is a proxy before nothing", page(502, "text/html", "no"), "reaches no gpuwhy (502 Bad Gateway): check that gpuwhy runs behind it"},
+		{"is a proxy before nothing", page(502, "text/html", "no"), "can't reach gpuwhy (502 Bad Gateway): check that gpuwhy is running behind it"},
 		{"speaks TLS", strings.Replace(secure.URL, "https", "http", 1), "speaks HTTPS: write https:// instead of http://"},
 		{"speaks no TLS", strings.Replace(plain, "http", "https", 1), "speaks plain HTTP: write http:// instead of https://"},
 		{"has a certificate of nobody", secure.URL, "is not trusted"},
 		{"has no scheme", strings.TrimPrefix(plain, "http://"), "does not begin with http:// or https://: write " + plain},
-		{"is no URL", "gpu box", "is no URL of a gpuwhy: write it as http://127.0.0.1:8003"},
-		{"is a scheme alone", "http://", "is no URL of a gpuwhy: write it as"},
+		{"is no URL", "gpu box", "is not a URL of gpuwhy: write it as http://127.0.0.1:8003"},
+		{"is a scheme alone", "http://", "is not a URL of gpuwhy: write it as"},
 		{"has a password", "http://bob:hunter2@" + freeAddress(t), "no gpuwhy answers at http://bob:xxxxx@127.0.0.1:"},
-		{"has no name", "http://nowhere.invalid", "no machine is known as \"nowhere.invalid\""},
+		{"has no name", "http://nowhere.invalid", "there is no machine named \"nowhere.invalid\""},
 		{"is not there", "http://" + freeAddress(t), "start it, or give its address with --url"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -40,8 +40,8 @@ func server8(b *testing.B) *fakenvml.Library {
 	return lib
 }
 
-// BenchmarkTimeToFirstAnswer is from the start of the process to the first
-// answer of /api/gpu/summary with readings of eight GPUs in it.
+// BenchmarkTimeToFirstAnswer measures the time from the start of the process to the first
+// answer of /api/gpu/summary with readings of eight GPUs.
 func BenchmarkTimeToFirstAnswer(b *testing.B) {
 	lib := server8(b)
 	for b.Loop() {
@@ -60,8 +60,8 @@ func BenchmarkTimeToFirstAnswer(b *testing.B) {
 	}
 }
 
-// BenchmarkStartWithAPast is by how much a database delays the first answer: of pairs, one after the other, without one and with a
-// new file, or with the file of a start before. Medians.
+// BenchmarkStartWithAPast measures how much a database delays the first answer, as the median over pairs of starts: without a
+// database, and with a new file or with the file of an earlier start.
 func BenchmarkStartWithAPast(b *testing.B) {
 	lib := server8(b)
 	began := func(args ...string) float64 {
@@ -100,9 +100,9 @@ func BenchmarkStartWithAPast(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkIdle is what gpuwhy costs while it reads eight GPUs every 5 s (or
-// 500 or 250 ms) and nobody looks: resident memory, what of it is in no file, and CPU
-// in percent of one core over 20 s.
+// BenchmarkIdle measures the cost of gpuwhy while it reads eight GPUs every 5 s (or
+// 500 or 250 ms) and nobody looks: resident memory, the part of it that belongs to no
+// file, and CPU in percent of one core over 20 s.
 func BenchmarkIdle(b *testing.B) {
 	for _, interval := range []time.Duration{5 * time.Second, 500 * time.Millisecond, 250 * time.Millisecond} {
 		b.Run(interval.String(), func(b *testing.B) {
@@ -121,7 +121,7 @@ func BenchmarkIdle(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshotCommand is `gpuwhy snapshot --json` of eight GPUs as a whole
+// BenchmarkSnapshotCommand runs `gpuwhy snapshot --json` for eight GPUs as a whole
 // process.
 func BenchmarkSnapshotCommand(b *testing.B) {
 	lib := server8(b)
@@ -134,7 +134,7 @@ func BenchmarkSnapshotCommand(b *testing.B) {
 	}
 }
 
-// helpers are the processes that a program has started and that run still.
+// helpers returns the processes that a program has started and that still run.
 func helpers(t testing.TB, pid int) (pids []int) {
 	t.Helper()
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -164,7 +164,7 @@ func withHelpers[T float64 | time.Duration](t testing.TB, pid int, of func(pid i
 	return sum
 }
 
-// cpuTime is user and system time of a program, its helpers and their threads.
+// cpuTime returns the user and system time of a program, its helpers and their threads.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	return withHelpers(b, pid, func(pid int) time.Duration { return ownTime(b, pid) })
@@ -188,7 +188,7 @@ func ownTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// resident is the memory of a program and its helpers that is in use, in bytes. Pages of the program's file count for each.
+// resident returns the resident memory of a program and its helpers, in bytes. Pages of the program's file count once per process.
 func resident(b testing.TB, pid int) float64 {
 	b.Helper()
 	return withHelpers(b, pid, func(pid int) float64 { return ownResident(b, pid) })
@@ -207,7 +207,7 @@ func ownResident(b testing.TB, pid int) float64 {
 	return float64(pages * os.Getpagesize())
 }
 
-// anonymous is the memory of a program and its helpers that is in use and in no file, in bytes.
+// anonymous returns the resident memory of a program and its helpers that belongs to no file, in bytes.
 func anonymous(b *testing.B, pid int) float64 {
 	b.Helper()
 	return withHelpers(b, pid, func(pid int) float64 { return ownAnonymous(b, pid) })

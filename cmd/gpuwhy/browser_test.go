@@ -12,11 +12,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// live is when a page follows the server.
+// live is the condition that a page follows the server.
 const live = `document.getElementById("state")?.dataset.state === "live"`
 
-// quietTab is a tab that must have said nothing, and have asked no other host,
-// when the test ends.
+// quietTab is a tab that must have logged nothing and asked no other host when the
+// test ends.
 func quietTab(t testing.TB, width, height int, more ...browser.Option) *browser.Tab {
 	t.Helper()
 	b := browser.Open(t, width, height, more...)
@@ -24,7 +24,7 @@ func quietTab(t testing.TB, width, height int, more ...browser.Option) *browser.
 	return b
 }
 
-// leaves is what the browser says where a page goes before it is connected, as on a slow machine.
+// leaves is the browser's message if a page is left before it is connected, as on a slow machine.
 const leaves = "WebSocket is closed before the connection is established"
 
 func shows(text string) string {
@@ -101,7 +101,7 @@ func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
 	tab.Quiet(leaves)
 }
 
-// A link to this moment shows later what is shown now.
+// A link to this moment later shows what is shown now.
 func TestALinkToThisMoment(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:dgx-h100", fast, "--state-dir="+t.TempDir())

@@ -22,12 +22,12 @@ import (
 
 const recorded = "replay:"
 
-// replays returns the folder of the capture that is played.
+// replays returns the folder of the capture to play.
 func (f *sourceFlags) replays() (dir string, ok bool) {
 	return strings.CutPrefix(strings.Join(f.Source, ","), recorded) // the folder may have a comma in its name
 }
 
-// checkReplay says what is wrong with a capture; "" for nothing.
+// checkReplay returns what is wrong with a capture; "" for nothing.
 func checkReplay(dir string) string {
 	if _, err := recording.Open(dir); err != nil {
 		advice := gpu.AsAdvice(err)
@@ -36,7 +36,7 @@ func checkReplay(dir string) string {
 	return ""
 }
 
-// newReplay returns the inputs of the machine that was recorded.
+// newReplay returns the inputs of the recorded machine.
 func (m *target) newReplay(dir string, log *slog.Logger) ([]*app.Inputs, error) {
 	source, err := replay.Open(dir, replay.Config{Interval: m.Interval, Deadline: m.Deadline, Log: log.With("part", "replay")})
 	if err != nil {
@@ -53,10 +53,10 @@ func (m *target) newReplay(dir string, log *slog.Logger) ([]*app.Inputs, error) 
 }
 
 type captureCommand struct {
-	Dir       string        `arg:"" help:"Folder to write. It must not be there yet, or be empty."`
-	For       time.Duration `default:"1m" help:"How long to record, 1s to 24h. Ctrl-C ends it earlier, and well."`
+	Dir       string        `arg:"" help:"Folder to write. It must not exist yet, or must be empty."`
+	For       time.Duration `default:"1m" help:"How long to record, 1s to 24h. Ctrl-C stops early and keeps what was recorded."`
 	Every     time.Duration `default:"1s" help:"Time between readings, 250ms to 1h."`
-	ShowNames bool          `name:"show-names" help:"Keep the names of users, hosts, processes, containers and the like, serial numbers and UUIDs. By default each is replaced by a number."`
+	ShowNames bool          `name:"show-names" help:"Keep names of users, hosts, processes, containers and similar, serial numbers and UUIDs. By default a number replaces each."`
 	readingFlags
 }
 
@@ -74,10 +74,10 @@ func (c captureCommand) Run(env *environment) error {
 	}
 	c.Dir = dir
 	if _, simulated := c.simulates(); simulated {
-		return usageError{bad("source", c.Source[0], "a simulation is not recorded, since nothing of it is real")}
+		return usageError{bad("source", c.Source[0], "a simulation can't be recorded, since nothing in it is real")}
 	}
 	if _, played := c.replays(); played {
-		return usageError{bad("source", c.Source[0], "is a recording already: copy its folder")}
+		return usageError{bad("source", c.Source[0], "is already a recording: copy its folder")}
 	}
 	c.Interval = c.Every
 	inputs, err := c.target().inputs(env.log)
@@ -87,7 +87,7 @@ func (c captureCommand) Run(env *environment) error {
 	reader := app.NewReader(env.ctx, inputs, c.Every, c.Deadline, env.log)
 	options := c.options(reader, env.log)
 	options.Started = func() {
-		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C ends it earlier\n", term.Printable(c.Dir), c.For)
+		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C stops early\n", term.Printable(c.Dir), c.For)
 	}
 	s, err := capture.Record(env.ctx, options)
 	if closing := reader.Close(); err == nil {
@@ -111,7 +111,7 @@ func (c captureCommand) options(reader *app.Reader, log *slog.Logger) capture.Op
 			return f.Nodes()[0], nil // a real machine is one node
 		},
 	}
-	if me, err := user.Current(); err == nil { // without a name nothing needs to be replaced
+	if me, err := user.Current(); err == nil { // without a name, there is nothing to replace
 		o.User = me.Username
 	}
 	for vendor, names := range map[gpu.Vendor][]string{
@@ -125,24 +125,24 @@ func (c captureCommand) options(reader *app.Reader, log *slog.Logger) capture.Op
 	return o
 }
 
-// tell says what was recorded.
+// tell prints what was recorded.
 func (c captureCommand) tell(env *environment, s *capture.Summary) error {
 	var out strings.Builder
 	say := func(format string, args ...any) { out.WriteString(term.Printable(fmt.Sprintf(format, args...)) + "\n") }
-	say("%s has %d readings of %v.", c.Dir, s.Readings, s.Ended.Sub(s.Began))
+	say("%s has %d readings over %v.", c.Dir, s.Readings, s.Ended.Sub(s.Began))
 	if s.Full {
-		say("The recording ended early: a capture has at most %d MiB of readings. For a longer time, record with a larger --every.",
+		say("The recording ended early: a capture holds at most %d MiB of readings. To record for longer, use a larger --every.",
 			recording.MaxReadings>>20)
 	}
 	for _, text := range s.Missing {
 		say("Not in it: %s", text)
 	}
 	if c.ShowNames {
-		say("All names, serial numbers and UUIDs are in it, as you asked.")
+		say("It contains all names, serial numbers and UUIDs, as you asked.")
 	} else {
 		say("Replaced by numbers: %s.", strings.Join(s.Masked, ", "))
 	}
-	say("Read it before you send it to anybody. 'gpuwhy --source %s%s' plays it.", recorded, c.Dir)
+	say("Read it before you send it to anyone. 'gpuwhy --source %s%s' plays it.", recorded, c.Dir)
 	_, err := fmt.Fprint(env.stdout, out.String())
 	return err
 }

@@ -25,8 +25,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// recordUntil records a machine until there are so many readings, and then ends the recording
-// as Ctrl-C does. It returns what the program printed.
+// recordUntil records a machine until there are so many readings, then stops the recording as
+// Ctrl-C does. It returns the program's output.
 func recordUntil(t *testing.T, dir string, readings int, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"capture", dir, "--for=1h", "--every=250ms"}, args...)...)
@@ -56,8 +56,8 @@ func recordUntil(t *testing.T, dir string, readings int, env []string, args ...s
 	return out.String()
 }
 
-// A machine is recorded, and played: the page, the API and the metrics say that it is a
-// recording, and have the values of the machine.
+// A recorded machine can be played: the page, the API and the metrics say that it is a
+// recording, and have the machine's values.
 func TestCaptureAndReplay(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090().At(0x41))
@@ -69,7 +69,7 @@ func TestCaptureAndReplay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "capture")
 	machineArgs := []string{"--node=looking-glass", "--sysfs-root=" + m.SysfsRoot, "--proc-root=" + m.ProcRoot, "--nvidia-smi=" + program.Program()}
 	said := recordUntil(t, dir, 4, lib.Env(), machineArgs...)
-	for _, want := range []string{"readings of", "Replaced by numbers: ", "hosts: 2", "Read it before you send it", "--source replay:" + dir} {
+	for _, want := range []string{"readings over", "Replaced by numbers: ", "hosts: 2", "Read it before you send it", "--source replay:" + dir} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it did not say %q:\n%s", want, said)
 		}
@@ -152,14 +152,14 @@ func TestCapturesThatDoNotFit(t *testing.T) {
 		code int
 	}{
 		{[]string{"check-config", "--source=replay:/nowhere"}, "has no capture.yaml", exitUsage},
-		{[]string{"check-config", "--source=nvml,replay:" + made}, "never mixed", exitUsage},
-		{[]string{"check-config", "--source=replay:" + made, "--pcie-throughput"}, "of no use", exitUsage},
+		{[]string{"check-config", "--source=nvml,replay:" + made}, "can't be combined", exitUsage},
+		{[]string{"check-config", "--source=replay:" + made, "--pcie-throughput"}, "has no effect", exitUsage},
 		{[]string{"check-config", "--source=replay:" + made}, "", exitOK},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=replay:" + made}, "copy its folder", exitUsage},
-		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=simulate:rtx-4090"}, "nothing of it is real", exitUsage},
+		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--source=simulate:rtx-4090"}, "nothing in it is real", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--for=1ms"}, "from 1s to 24h", exitUsage},
 		{[]string{"capture", filepath.Join(t.TempDir(), "x"), "--every=1ms"}, "from 250ms to 1h", exitUsage},
-		{[]string{"capture", "/proc/x"}, "give another folder", exitError},
+		{[]string{"capture", "/proc/x"}, "name another folder", exitError},
 		{[]string{"capture"}, "dir", exitUsage},
 	} {
 		if r := command(t, nil, tt.args...); r.code != tt.code || !strings.Contains(r.stderr, tt.says) {
@@ -168,7 +168,7 @@ func TestCapturesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Made-up cards in vendors' formats are played by the sources that read those.
+// The sources that read a vendor's format play made-up cards in it.
 func TestRawCapture(t *testing.T) {
 	t.Parallel()
 	r := command(t, nil, "snapshot", "--source=replay:"+filepath.Join(top, "sampler/captures/arc-b580"))

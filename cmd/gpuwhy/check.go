@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// checkServe does all that 'gpuwhy serve' does before it begins, but leaves nothing behind, asks nobody and takes nothing. notes
-// are about what is so now, and may be otherwise when it starts.
+// checkServe does everything that 'gpuwhy serve' does before it starts, but leaves nothing behind, asks nobody and locks nothing.
+// notes are about problems that may be gone by the time it starts.
 func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 	silent := slog.New(slog.DiscardHandler)
 	note := func(err error) {
@@ -28,7 +28,7 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 		if !c.ownStateDir {
 			return nil, err
 		}
-		note(&gpu.Advice{What: "nothing is kept over a restart: " + err.Error()})
+		note(&gpu.Advice{What: "nothing is kept across a restart: " + err.Error()})
 		c.StateDir = ""
 	}
 	if err := c.checkFleetRole(); err != nil {
@@ -68,7 +68,7 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 		case err == nil:
 			err = ln.Close()
 			note(err)
-		case neterr.InUse(err): // perhaps the gpuwhy that these settings are for
+		case neterr.InUse(err): // perhaps the gpuwhy with these settings
 			note(err)
 		default:
 			return nil, usageError{err}
@@ -77,7 +77,7 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 	return notes, nil
 }
 
-// probeStateDir says why the state directory can't be used, without making it. That another gpuwhy has it is no reason.
+// probeStateDir returns why the state directory can't be used, without creating it. That another gpuwhy uses it is no reason.
 func (f *stateFlags) probeStateDir() error {
 	if f.StateDir == "" {
 		return nil
@@ -93,11 +93,11 @@ func (f *stateFlags) probeStateDir() error {
 			case err != nil:
 				return none, err
 			case !info.IsDir():
-				return none, fmt.Errorf("%s is no folder", dir)
+				return none, fmt.Errorf("%s is not a folder", dir)
 			}
-			probe, err := os.MkdirTemp(dir, ".probe-*") // permissions alone don't tell it
+			probe, err := os.MkdirTemp(dir, ".probe-*") // permissions alone don't say
 			if err != nil {
-				return none, fmt.Errorf("%s can't be written to: %w", dir, errors.Unwrap(err))
+				return none, fmt.Errorf("can't write to %s: %w", dir, errors.Unwrap(err))
 			}
 			return none, os.Remove(probe)
 		}
@@ -108,10 +108,10 @@ func (f *stateFlags) probeStateDir() error {
 	return nil
 }
 
-// checkFleetRole says whether a program can be what the settings of the fleet say.
+// checkFleetRole returns an error if the fleet settings contradict each other.
 func (f *programFlags) checkFleetRole() error {
 	if f.FleetListen != "" && len(f.fleet) > 0 {
-		return bad("fleet-listen", f.FleetListen, "is of no use with --fleet: the machine is the server of a fleet, or joins one")
+		return bad("fleet-listen", f.FleetListen, "can't be used with --fleet: a machine either runs a fleet's server or joins a fleet")
 	}
 	return nil
 }

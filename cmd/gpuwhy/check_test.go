@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What serve does not start with, check-config does not call good, and says the same of it.
+// check-config rejects every configuration with which serve does not start, with the same error.
 func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 				} else {
 					r = command(t, nil, given...)
 				}
-				if r.code == exitOK || strings.Contains(r.stdout, "is good") {
+				if r.code == exitOK || strings.Contains(r.stdout, "is valid") {
 					t.Errorf("%s ends with %d: %+v", which, r.code, r)
 				}
 				said[which] = r.stderr
@@ -83,7 +83,7 @@ func TestCheckConfigSaysWhatServeSays(t *testing.T) {
 	}
 }
 
-// What is so now, and need not be so when it starts, is said, and the settings are good.
+// A problem that may be gone by the start is reported, and the settings still count as valid.
 func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -93,7 +93,7 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	defer ln.Close()
 	dir := filepath.Join(t.TempDir(), "not", "yet")
 	r := inside("check-config", "--state-dir="+dir, "--listen="+ln.Addr().String(), "--source=simulate:rtx-4090")
-	if r.code != exitOK || !strings.Contains(r.stdout, "is good") || !strings.Contains(r.stderr, "another program listens on "+ln.Addr().String()) {
+	if r.code != exitOK || !strings.Contains(r.stdout, "is valid") || !strings.Contains(r.stderr, "another program is listening on "+ln.Addr().String()) {
 		t.Errorf("%+v", r)
 	}
 	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
@@ -101,12 +101,12 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	}
 }
 
-// What a shell or an editor of Windows leaves in a value is refused or understood, and no folder of that name is made.
+// Leftovers of a shell or a Windows editor in a value are refused or understood, and gpuwhy does not create a folder with such a name.
 func TestPathsAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	for value, says := range map[string]string{
-		`"/tmp/x"`: "leave the quotes out", "'/tmp/x'": "leave the quotes out", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "leave out the space",
+		`"/tmp/x"`: "remove the quotes", "'/tmp/x'": "remove the quotes", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "leave out the space",
 		"$HOME/x": "no variable is put in here", "%h/x": "no variable is put in here", "~bob/x": "of other users",
 	} {
 		for _, flag := range []string{"--state-dir", "--config", "--nvidia-smi"} {
@@ -129,7 +129,7 @@ func TestPathsAsPeopleWriteThem(t *testing.T) {
 	}
 }
 
-// Lists take spaces after commas, and an end without a value.
+// Lists may have spaces after commas, and a trailing comma.
 func TestListsWithSpaces(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -142,7 +142,7 @@ func TestListsWithSpaces(t *testing.T) {
 	}
 }
 
-// Variables that look like settings and are none are named; those of Kubernetes and of targets are known.
+// gpuwhy warns about variables that look like settings but are not, except those of Kubernetes and of targets.
 func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
@@ -155,8 +155,8 @@ func TestUnknownVariables(t *testing.T) {
 		"GPUWHY_PORT_8003_TCP_PORT=8003", "GPUWHY_PORT_8003_TCP_PROTO=tcp", "GPUWHY_HUB_PORT=tcp://10.0.0.1:8003", "GPUWHY_HUB_SERVICE_HOST=10.0.0.1",
 	}
 	want := []string{
-		"GPUWHY_ALLOW_HOSTS is no setting, and is ignored: did you mean GPUWHY_ALLOW_HOST?", "GPUWHY_COLOUR_SCHEME is no setting, and is ignored: 'gpuwhy --help' lists",
-		"GPUWHY_LISTN is no setting, and is ignored: did you mean GPUWHY_LISTEN?", "GPUWHY_PORT is no setting, and is ignored: did you mean GPUWHY_LISTEN?",
+		"GPUWHY_ALLOW_HOSTS is not a setting and is ignored: did you mean GPUWHY_ALLOW_HOST?", "GPUWHY_COLOUR_SCHEME is not a setting and is ignored: 'gpuwhy --help' lists",
+		"GPUWHY_LISTN is not a setting and is ignored: did you mean GPUWHY_LISTEN?", "GPUWHY_PORT is not a setting and is ignored: did you mean GPUWHY_LISTEN?",
 	}
 	r := command(t, env, "check-config", "--alert-rules="+rules, "--listen=127.0.0.1:0")
 	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
@@ -173,7 +173,7 @@ func TestUnknownVariables(t *testing.T) {
 	}
 }
 
-// What a file of variables leaves around a value is taken off or refused, and what is no number is answered with an example.
+// Leftovers of a variables file around a value are removed or refused, and the error for a bad number has an example.
 func TestValuesAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -191,10 +191,10 @@ func TestValuesAsPeopleWriteThem(t *testing.T) {
 	}
 	for variable, says := range map[string]string{
 		"LISTEN= 127.0.0.1:0 ": "", "HISTORY= off": "", "STATE_DIR=NONE": "", "ALERT_RULES=" + rules: "",
-		`NODE="gpu-1"`: `--node "\"gpu-1\"": leave the quotes out`, "LISTEN='127.0.0.1:0'": "leave the quotes out", `ALLOW_ORIGIN="https://a.example"`: "leave the quotes out",
-		"CLUSTERS=" + clusters: `kubeconfig "\"/x\"": leave the quotes out`,
-		"INTERVAL=5":           `--interval "5": give a time with its unit, such as 5s, 500ms or 1h30m`,
-		"DEADLINE=2s\r":        `--deadline "2s\r": give a time with its unit`,
+		`NODE="gpu-1"`: `--node "\"gpu-1\"": remove the quotes`, "LISTEN='127.0.0.1:0'": "remove the quotes", `ALLOW_ORIGIN="https://a.example"`: "remove the quotes",
+		"CLUSTERS=" + clusters: `kubeconfig "\"/x\"": remove the quotes`,
+		"INTERVAL=5":           `--interval "5": give a time with a unit, such as 5s, 500ms or 1h30m`,
+		"DEADLINE=2s\r":        `--deadline "2s\r": give a time with a unit`,
 		"MAX_VIEWERS=many":     `--max-viewers "many": give a whole number`, "ELECTRICITY_PRICE=0,30": `--electricity-price "0,30": give a number, such as 0.3`,
 	} {
 		r := command(t, []string{"HOME=" + home, "GPUWHY_" + variable}, "check-config", "--source=simulate:rtx-4090")

@@ -13,7 +13,7 @@ const longestClusters = 1 << 20
 
 // clusterFileFlags say which clusters are read without agents.
 type clusterFileFlags struct {
-	Clusters string `group:"fleet" placeholder:"FILE" help:"Kubernetes clusters whose NVIDIA GPUs are read without an agent, as YAML; docs/fleet.md says what is in it." docs:"fleet.md#clusters-without-agents"`
+	Clusters string `group:"fleet" placeholder:"FILE" help:"Kubernetes clusters whose NVIDIA GPUs are read without an agent, as YAML; docs/fleet.md describes the file." docs:"fleet.md#clusters-without-agents"`
 
 	clusters *kube.File // nil without
 }
@@ -28,7 +28,7 @@ func (f *clusterFileFlags) check() error {
 		return fmt.Errorf("--clusters: %w", err)
 	}
 	file, err := kube.Parse(text)
-	if err != nil { // a line for each thing that is wrong
+	if err != nil { // one line per problem
 		return fmt.Errorf("%s: %s", f.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+f.Clusters+": "))
 	}
 	for i := range file.Clusters {
@@ -43,7 +43,7 @@ func (f *clusterFileFlags) check() error {
 	return nil
 }
 
-// newClusters returns what reads the clusters; nil where none is named. Nothing is asked before it runs.
+// newClusters returns what reads the clusters; nil if there are none. It asks nothing before it runs.
 func (f *clusterFileFlags) newClusters(log *slog.Logger) (*kube.Clusters, error) {
 	if f.clusters == nil {
 		return nil, nil //nolint:nilnil // as documented

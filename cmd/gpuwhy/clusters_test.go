@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// A program without a GPU of its own reads the nodes of a cluster, which come and go, and says what is wrong with the cluster.
+// A program without its own GPU reads the nodes of a cluster, which come and go, and says what is wrong with the cluster.
 func TestClusters(t *testing.T) {
 	t.Parallel()
 	s := fakekube.New(t)

@@ -49,11 +49,11 @@ func (c snapshotCommand) Run(env *environment) error {
 }
 
 type checkConfigCommand struct {
-	Schema bool `name:"schema" help:"Print the JSON schema of the file of alert rules instead."`
+	Schema bool `name:"schema" help:"Print the JSON schema of the alert rules file instead."`
 	serveFlags
 }
 
-// Run says whether 'gpuwhy serve' would start.
+// Run checks whether 'gpuwhy serve' would start.
 func (c checkConfigCommand) Run(env *environment) error {
 	if c.Schema {
 		_, err := env.stdout.Write(rulefile.Schema)
@@ -76,12 +76,12 @@ func (c checkConfigCommand) Run(env *environment) error {
 			enabled++
 		}
 	}
-	_, err = fmt.Fprintf(env.stdout, "The configuration is good: %d rules of alerts, %d of them enabled; targets that gpuwhy sends messages to: %d.\n",
+	_, err = fmt.Fprintf(env.stdout, "The configuration is valid: %d alert rules, %d of them enabled; targets for messages: %d.\n",
 		len(file.Rules), enabled, len(file.Notify.Targets))
 	return err
 }
 
-// ownURL is where programs on this machine reach a gpuwhy that listens there.
+// ownURL returns where programs on this machine reach a gpuwhy that listens on an address.
 func ownURL(listen, basePath string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

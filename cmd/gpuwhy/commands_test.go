@@ -45,7 +45,7 @@ func command(t *testing.T, env []string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// inside is [command] without a process of its own, for what starts nothing and asks nobody.
+// inside is [command] within this process, for commands that start nothing and ask nobody.
 func inside(args ...string) result {
 	var stdout, stderr bytes.Buffer
 	code := run(args, &stdout, &stderr)
@@ -88,13 +88,13 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"interval no duration", nil, []string{"--interval", "soon"}, "interval", exitUsage},
 		{"idle interval shorter than the interval", nil, []string{"--idle-interval", "1s"}, "idle-interval", exitUsage},
 		{"idle interval that parts causes", nil, []string{"--idle-interval", "5m"}, "idle-interval", exitUsage},
-		{"idle interval of a long interval", nil, []string{"--interval", "2m", "--idle-interval", "3m"}, "of no use where --interval is more than 1m", exitUsage},
+		{"idle interval of a long interval", nil, []string{"--interval", "2m", "--idle-interval", "3m"}, "can't be used with an --interval of more than 1m", exitUsage},
 		{"environment", []string{"GPUWHY_INTERVAL=2h"}, nil, "250ms to 1h", exitUsage},
 		{"threshold", nil, []string{"--alert-utilization", "100"}, "less than 100", exitUsage},
 		{"threshold NaN", nil, []string{"--alert-utilization", "NaN"}, "less than 100", exitUsage},
 		{"source", []string{}, []string{"--source", "magic"}, "simulate:PROFILE", exitUsage},
 		{"profile", nil, []string{"--source", "simulate:toaster"}, "rtx-4090", exitUsage},
-		{"traffic of a simulation", nil, []string{"--source", "simulate:rtx-4090", "--pcie-throughput"}, "of no use with --source", exitUsage},
+		{"traffic of a simulation", nil, []string{"--source", "simulate:rtx-4090", "--pcie-throughput"}, "no effect with --source", exitUsage},
 		{"traffic, perhaps", []string{"GPUWHY_PCIE_THROUGHPUT=perhaps"}, nil, "GPUWHY_PCIE_THROUGHPUT", exitUsage},
 		{"fleet", nil, []string{"--source", "simulate:fleet:0"}, "fleet:0", exitUsage},
 		{"listen without a port", nil, []string{"--listen", "127.0.0.1"}, "127.0.0.1:8003", exitUsage},
@@ -103,14 +103,14 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"base path with a comma", nil, []string{"--base-path", "/a,b"}, "letters, digits", exitUsage},
 		{"base path that is a pattern", nil, []string{"--base-path", "/{x}"}, "letters, digits", exitUsage},
 		{"metrics families", nil, []string{"--metrics-families", "ours"}, "gpuwhy", exitUsage},
-		{"embed", nil, []string{"--allow-embed", "https://a.example;b"}, "is not", exitUsage},
+		{"embed", nil, []string{"--allow-embed", "https://a.example;b"}, "must be a scheme", exitUsage},
 		{"origin", nil, []string{"--allow-origin", "example.org"}, "does not begin with http", exitUsage},
 		{"host", nil, []string{"--allow-host", "http://x"}, "allow-host", exitUsage},
 		{"log level", nil, []string{"--log-level", "loud"}, "log-level", exitUsage},
 		{"state dir", []string{}, []string{"--state-dir", "/proc/nowhere"}, "state-dir", exitUsage},
 		{"no file", nil, []string{"--config", filepath.Join(dir, "none.yaml")}, "none.yaml", exitUsage},
-		{"a file without end", nil, []string{"--config", "/dev/zero"}, "/dev/zero: it is no regular file", exitUsage},
-		{"a pipe that nobody writes to", nil, []string{"--config", pipe}, "it is no regular file", exitUsage},
+		{"a file without end", nil, []string{"--config", "/dev/zero"}, "/dev/zero: it is not a regular file", exitUsage},
+		{"a pipe that nobody writes to", nil, []string{"--config", pipe}, "it is not a regular file", exitUsage},
 		{"a long file", nil, []string{"--config", write("long.yaml", strings.Repeat("# long\n", 10_000))}, "it is too long: more than 64 KiB", exitUsage},
 		{"a deep file", nil, []string{"--config", write("deep.yaml", "node: "+strings.Repeat("[", 60_000))}, "max depth", exitUsage},
 		{"many keys", nil, []string{"--config", write("keys.yaml", keys.String())}, "unknown key", exitUsage},
@@ -119,8 +119,8 @@ func TestBadConfigurationIsOneLineAndANonZeroExit(t *testing.T) {
 		{"a map in a file", nil, []string{"--config", write("map.yaml", "interval: {a: b}\n")}, "interval", exitUsage},
 		{"a value of another type in a file", nil, []string{"--config", write("type.yaml", "- interval\n- 5s\n")}, "type.yaml", exitUsage},
 		{"broken YAML", nil, []string{"--config", write("broken.yaml", "a: [\n")}, "broken.yaml", exitUsage},
-		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "one YAML document", exitUsage},
-		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program listens", exitError},
+		{"two documents", nil, []string{"--config", write("two.yaml", "interval: 5s\n---\nnode: x\n")}, "several YAML documents, and only one is allowed", exitUsage},
+		{"busy port", nil, []string{"--listen", busy.Addr().String()}, "another program is listening", exitError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -155,7 +155,7 @@ func TestFlagOverEnvironmentOverFileOverDefault(t *testing.T) {
 	}
 }
 
-// Traffic over PCIe is measured where that is set, in any of the three ways.
+// Traffic over PCIe is measured if that is set in any of the three ways.
 func TestTrafficOverPCIeIsAskedFor(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "gpuwhy.yaml")
@@ -284,7 +284,7 @@ func TestVersion(t *testing.T) {
 		t.Error("a command that keeps nothing made the state directory")
 	}
 	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") ||
-		!strings.Contains(r.stdout, "\nIt reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and those of AMD and Intel.\n") {
+		!strings.Contains(r.stdout, "\nIt reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and AMD and Intel GPUs.\n") {
 		t.Errorf("exit status %d: %s", r.code, r.stdout)
 	}
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// These tests build gpuwhy for other systems. Where a program of this machine can play the
-// system, it starts there.
+// These tests build gpuwhy for other systems, and start it there if a program of this machine can
+// emulate the system.
 
-// A foreign is a gpuwhy of another system.
+// A foreign is a gpuwhy for another system.
 type foreign struct {
 	t      testing.TB
 	file   string
@@ -34,7 +34,7 @@ type foreign struct {
 	env    []string
 }
 
-// cross builds a package of ours, this one for ".".
+// cross builds one of our packages; "." is this one.
 func cross(t testing.TB, what, file string, env ...string) {
 	t.Helper()
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, what)
@@ -72,8 +72,8 @@ func (f *foreign) serve(args ...string) *program {
 	return launch(f.t, f.command(context.Background(), args...))
 }
 
-// begins checks what every system does: it says what it is and can read, checks its
-// configuration, and serves a simulated machine.
+// begins checks what works on every system: the program says what it is and can read, checks
+// its configuration, and serves a simulated machine.
 func (f *foreign) begins(system, reads string) {
 	f.t.Helper()
 	if version := f.run("version"); !strings.Contains(version, system) || !strings.Contains(version, reads) {
@@ -97,7 +97,7 @@ func (f *foreign) begins(system, reads string) {
 	_ = p.stop(os.Kill) // it ends as one that was killed
 }
 
-// states are those of the parts of a gpuwhy that reads real sources.
+// states returns the states of the parts of a gpuwhy that reads real sources.
 func states(p *program) (health contract.MonitorHealth, states map[string]string) {
 	p.t.Helper()
 	if code := p.get("/api/health", &health); code != http.StatusOK && code != http.StatusServiceUnavailable {
@@ -148,12 +148,12 @@ func TestWindowsBuilds(t *testing.T) {
 	}
 }
 
-// Wine plays Windows. It is large, so that make wine installs it, and not make cross.
+// Wine emulates Windows. It is large, so make wine installs it, not make cross.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	f := &foreign{t: t, file: filepath.Join(t.TempDir(), "gpuwhy.exe"), player: []string{"wine"}, env: wine(t)}
 	cross(t, ".", f.file, windows...)
-	f.begins("windows/amd64", "reads NVIDIA GPUs through nvidia-smi. Those of AMD and Intel")
+	f.begins("windows/amd64", "reads NVIDIA GPUs through nvidia-smi. It reads AMD and Intel GPUs")
 
 	// Without a driver of NVIDIA it says so, and shows the machine.
 	p := f.serve()
@@ -172,7 +172,7 @@ func TestWindows(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	address := strings.Trim(strings.TrimPrefix(p.url, "http:"), "/")
-	if out, err := f.command(ctx, "serve", "--listen="+address).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("another program listens")) {
+	if out, err := f.command(ctx, "serve", "--listen="+address).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("another program is listening")) {
 		t.Errorf("a second gpuwhy: %v\n%s", err, out)
 	}
 	_ = p.stop(os.Kill) // it ends as one that was killed
@@ -238,7 +238,7 @@ func wine(t testing.TB) []string {
 	return env
 }
 
-// Nothing here plays macOS.
+// Nothing here emulates macOS.
 func TestMacOS(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "gpuwhy")

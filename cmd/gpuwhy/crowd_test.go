@@ -50,7 +50,7 @@ func (p *program) connect(from string, header http.Header) (status int, detail s
 	return problem.Status, problem.Detail, nil
 }
 
-// An address that has all its viewers gets no more, whatever it says of itself, and another does.
+// An address at its limit of viewers gets no more, whatever it claims to be, while another address does.
 func TestViewersOfAnAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=3")
@@ -82,7 +82,7 @@ func TestViewersOfAnAddress(t *testing.T) {
 	})
 }
 
-// Behind a proxy that is trusted, it is its clients that are counted.
+// Behind a trusted proxy, the limit applies to its clients.
 func TestViewersBehindAProxy(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=1", "--trusted-proxy=127.0.0.2,127.0.1.0/24")
@@ -106,7 +106,7 @@ func TestViewersBehindAProxy(t *testing.T) {
 	}
 }
 
-// Connections that never become a request neither pile up nor keep others out.
+// Connections that never become a request don't pile up, and don't keep others out.
 func TestHalfOpenConnections(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=1")

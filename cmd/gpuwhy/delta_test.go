@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// Patches of the running program make what others get whole, at a fraction of the bytes; a client that asks again begins anew.
+// Patches from the running program add up to the whole update at a fraction of the bytes. A client that subscribes again starts over.
 func TestPatchesInPlaceOfUpdates(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:dgx-h100")

@@ -26,7 +26,7 @@ func readTop(t testing.TB, name string) string {
 	return string(text)
 }
 
-// What is written about how to run gpuwhy names only settings that it has.
+// Instructions for running gpuwhy name only settings that exist.
 func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -68,7 +68,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	}
 }
 
-// compose is what deploy/compose.yaml may have: an unknown key is an error.
+// compose is everything deploy/compose.yaml may have: an unknown key is an error.
 type compose struct {
 	Services map[string]struct {
 		Build       struct{ Context string }
@@ -151,8 +151,8 @@ func TestComposeFile(t *testing.T) {
 	}
 }
 
-// The image is built from what .dockerignore lets through: all that the program
-// imports and embeds is in it.
+// The image is built from the files that .dockerignore lets through: it has everything
+// that the program imports and embeds.
 func TestDockerContextIsEnoughToBuild(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

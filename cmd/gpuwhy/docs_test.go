@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Each benchmark is in docs/performance.md, and what is there exists.
+// docs/performance.md lists every benchmark, and no others.
 func TestEveryBenchmarkIsDocumented(t *testing.T) {
 	t.Parallel()
 	document := readTop(t, "docs/performance.md")
@@ -39,7 +39,7 @@ func TestEveryBenchmarkIsDocumented(t *testing.T) {
 	}
 }
 
-// Each link of the documents leads to a file that is there, and to a heading of it.
+// Each link in the documents leads to an existing file, and to one of its headings.
 func TestLinksOfTheDocumentsLead(t *testing.T) {
 	t.Parallel()
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")

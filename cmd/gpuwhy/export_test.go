@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// The program sends its series, says where that fails, and shows no secret.
+// The program sends its series, says where sending fails, and shows no secret.
 func TestSeriesAreSent(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-t0ken"

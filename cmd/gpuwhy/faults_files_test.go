@@ -14,10 +14,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/drm/drmtest"
 )
 
-// fileFaults are what a file of a card can be.
+// fileFaults are the faults of a card's file.
 var fileFaults = []string{"missing", "empty", "text", "EIO", "EACCES", "hangs", "2^64-1", "jumps back"}
 
-// A filed card is one that is read from files.
+// A filed card is a card that is read from files.
 type filed struct {
 	*workshop
 	card   *drmtest.Card
@@ -40,7 +40,7 @@ func (c *filed) replug() {
 	c.card.Plug()
 }
 
-// files are those that are read of the card.
+// files returns the files that are read of the card.
 func (c *filed) files() (all []string) {
 	c.Helper()
 	c.fault(at(c.card.Address))
@@ -57,8 +57,8 @@ func (c *filed) files() (all []string) {
 	return all
 }
 
-// strike makes one fault of a file, and returns what it did. It is "" where the file can't
-// have the fault.
+// strike makes one fault of a file, and returns what it did; "" if the file can't have the
+// fault.
 func (c *filed) strike(name, fault string) string {
 	c.Helper()
 	file := filepath.Join(c.root, name)
@@ -127,7 +127,7 @@ func (c *filed) strike(name, fault string) string {
 
 const ofABridge = " of a bridge"
 
-// shortOf is a file's name in the table: without the addresses and the bridges.
+// shortOf returns a file's name for the table, without the addresses and the bridges.
 func shortOf(name string) string {
 	for _, address := range []string{amdAt, arcAt} {
 		if _, short, ok := strings.Cut(name, address+"/"); ok {
@@ -137,8 +137,8 @@ func shortOf(name string) string {
 	return name[strings.LastIndex(name, "/")+1:] + ofABridge
 }
 
-// ofTheKernel are files of a card that the kernel answers from its memory, whatever the
-// driver does.
+// ofTheKernel are a card's files that the kernel answers from memory, whatever the driver
+// does.
 func ofTheKernel(short string) bool {
 	return strings.HasPrefix(short, "power/") || strings.HasSuffix(short, ofABridge) ||
 		slices.Contains([]string{

@@ -31,14 +31,14 @@ type workshop struct {
 	out        map[*drmtest.Card]bool // cards that were taken out
 }
 
-// newWorkshop: of NVIDIA a desktop card, one with counters, one in MIG mode and a desktop
-// card more; a card of AMD and one of Intel.
+// newWorkshop has four NVIDIA cards, two desktop cards, one with counters and one in MIG mode,
+// an AMD card and an Intel card.
 func newWorkshop(t *testing.T, begin starter, without ...string) *workshop {
 	t.Helper()
 	return makeWorkshop(t, begin, true, without...)
 }
 
-// newWorkshopWithout is a machine whose kernel does not show the cards of NVIDIA.
+// newWorkshopWithout is a machine whose kernel does not show the NVIDIA cards.
 func newWorkshopWithout(t *testing.T) *workshop {
 	t.Helper()
 	return makeWorkshop(t, start, false)
@@ -74,7 +74,7 @@ func makeWorkshop(t *testing.T, begin starter, shown bool, without ...string) *w
 	return w
 }
 
-// nvmlFaults are what a function of NVIDIA's library can do.
+// nvmlFaults are the faults of a function of NVIDIA's library.
 var nvmlFaults = []struct {
 	name string
 	code int // what it returns; 0 where it hangs or is slow
@@ -90,7 +90,7 @@ var nvmlFaults = []struct {
 	{"no code of NVML", 4711},
 }
 
-// newer are the functions instead of which an older one is called.
+// newer are the functions for which an older one can be called instead.
 var newer = map[string][]string{
 	"nvmlDeviceGetMemoryInfo":                    {"nvmlDeviceGetMemoryInfo_v2"},
 	"nvmlDeviceGetTemperature":                   {"nvmlDeviceGetTemperatureV"},
@@ -110,16 +110,16 @@ var newer = map[string][]string{
 	},
 }
 
-// atBegin are the functions that are called when the library is initialized, its devices
-// are attached, or let go.
+// atBegin are the functions called when the library is initialized, or when its devices are
+// attached or released.
 func atBegin(f string) bool {
 	return !strings.HasPrefix(f, "nvmlDevice") && f != "nvmlEventSetWait_v2" && !strings.HasPrefix(f, "nvmlGpm") ||
 		strings.HasPrefix(f, "nvmlDeviceGetHandleBy") || strings.HasPrefix(f, "nvmlDeviceGetCount") ||
 		f == "nvmlDeviceRegisterEvents" || f == "nvmlGpmSampleFree" || f == "nvmlGpmSampleAlloc"
 }
 
-// usedFunctions are those whose names are in the source of package nvml, but for one that
-// is only looked up.
+// usedFunctions returns the functions named in the source of package nvml, except one that is
+// only looked up.
 func usedFunctions(t *testing.T) (all []string) {
 	t.Helper()
 	files, err := filepath.Glob("../../sampler/nvml/*.go")
@@ -146,7 +146,7 @@ func usedFunctions(t *testing.T) (all []string) {
 	return slices.DeleteFunc(all, func(f string) bool { return f == "nvmlErrorString" })
 }
 
-// place is the GPU that a function is called for; nil where it is of none, or is called
+// place returns the GPU that a function is called for; nil if it is for none, or is called
 // when the library is initialized.
 func (w *workshop) place(f string) *fakenvml.Device {
 	if atBegin(f) {

@@ -16,7 +16,7 @@ var (
 	smiFaults   = []string{"missing", "dies", "hangs", "cut", "garbage", "noise"}
 )
 
-// asked is a machine of NVIDIA that is read through nvidia-smi, with a card of AMD.
+// asked is an NVIDIA machine that is read through nvidia-smi, with an AMD card.
 type asked struct {
 	*stand
 	m *fakesmi.Machine
@@ -42,7 +42,7 @@ func newAsked(t *testing.T, begin starter, faults ...string) *asked {
 	return a
 }
 
-// again makes every command but the first begin anew.
+// again makes every command except the first start again.
 func (a *asked) again(do func()) {
 	a.Helper()
 	first := a.m.Addresses()[0]
@@ -54,7 +54,7 @@ func (a *asked) again(do func()) {
 
 func spoils(command, fault string) string { return "command " + command + " " + fault }
 
-// strikeCommand spoils a command, unless it is spoilt already, and returns what that did.
+// strikeCommand breaks a command, unless it is already broken, and returns what that did.
 func strikeCommand(a *asked, command, fault string) string {
 	a.Helper()
 	line := spoils(command, fault)
@@ -77,7 +77,7 @@ func strikeCommand(a *asked, command, fault string) string {
 	return outcome
 }
 
-// smiTroubles are what nvidia-smi does of one device, or of the driver.
+// smiTroubles are nvidia-smi's faults about one device, or about the driver.
 var smiTroubles = []struct {
 	name  string
 	fault string

@@ -16,8 +16,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// Faults at random, in every source, of a program with the race detector. What is true of each
-// reading is true of all of them, and at the end all is as it was: the GPUs, and the program's
+// Makes random faults in every source of a program with the race detector. Every reading must
+// satisfy the invariants, and at the end everything is as before: the GPUs, and the program's
 // goroutines, descriptors and memory. SOAK=duration makes it longer or shorter than 10 min.
 func TestSoakFaults(t *testing.T) {
 	t.Parallel()
@@ -40,8 +40,8 @@ func TestSoakFaults(t *testing.T) {
 	})
 }
 
-// soak makes faults for a time. The program is measured after it has had the faults of a
-// quarter of that time, since buffers and threads are kept.
+// soak makes faults for a time. The program is measured after a quarter of that time, since it
+// keeps buffers and threads.
 func soak(s *stand, span time.Duration, fault func(*rand.Rand) string, heal func(), gpus int) {
 	s.Helper()
 	seed := uint64(time.Now().UnixNano())

@@ -11,7 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// A statement is a row of the table of states: what happened, and what was said of it.
+// A statement is a row of the table of states: what happened, and what gpuwhy said about it.
 type statement struct{ fault, state, says string }
 
 // A trouble is a fault of a device or a driver as people meet it.
@@ -114,7 +114,7 @@ var troubles = []trouble{
 	garbage("0 at once", "0"),
 }
 
-// garbage is a device of which every number is the same nonsense.
+// garbage is a device whose numbers are all the same nonsense.
 func garbage(name, value string) trouble {
 	var were map[fakenvml.Key]any
 	set := func(d *fakenvml.Device, model fakenvml.GPU) {
@@ -179,7 +179,7 @@ func (w *workshop) suffer(tr *trouble) statement {
 	return statement{tr.name, tr.state, said}
 }
 
-// failing are faults that are there when the program starts.
+// failing are faults that exist when the program starts.
 func failing(t *testing.T) (all []statement) {
 	t.Helper()
 	t.Run("no library", func(t *testing.T) {
@@ -236,7 +236,7 @@ func failing(t *testing.T) (all []statement) {
 	return all
 }
 
-// failure is what is said of the only source, which can't be read.
+// failure returns what is said about the only source, which can't be read.
 func (s *stand) failure(says string) string {
 	s.Helper()
 	u := s.until("it fails", func(u *contract.Update) bool { return len(u.Failures) == 1 })

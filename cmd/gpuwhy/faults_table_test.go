@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestFaults makes the faults that docs/reliability.md lists in the running program, one after
-// another, each healed before the next. Without the tag soak it makes some of each kind.
+// TestFaults causes the faults listed in docs/reliability.md in the running program, one after
+// the other, and heals each before the next. Without the tag soak, it causes some of each kind.
 func TestFaults(t *testing.T) { //nolint:tparallel // what follows the subtests needs them all
 	t.Parallel()
 	var mu sync.Mutex
@@ -98,7 +98,7 @@ func someFaults(w *workshop, functions, amdFiles, intelFiles *table) {
 	}
 }
 
-// everything makes every fault of every function and file, each kind in a program of its own.
+// everything causes every fault of every function and file, each kind in its own program.
 func everything(t *testing.T, functions, amdFiles, intelFiles, commands *table) {
 	used := usedFunctions(t)
 	const byIndex = "nvmlDeviceGetHandleByIndex_v2"
@@ -152,7 +152,7 @@ func everything(t *testing.T, functions, amdFiles, intelFiles, commands *table) 
 	}
 }
 
-// statesText is the table of states. What depends on the moment is left out.
+// statesText returns the table of states, without what depends on the time.
 func statesText(states []statement) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### Devices and drivers\n\n%d faults.\n\n| fault | state | what is said |\n|---|---|---|\n", len(states))

@@ -23,7 +23,7 @@ import (
 
 var updateDocs = flag.Bool("update", false, "write what the faults did into docs/reliability.md")
 
-// A stand is the running program beside a machine whose faults are made.
+// A stand is the running program with a machine whose faults the test causes.
 type stand struct {
 	*testing.T
 	p       *program
@@ -53,7 +53,7 @@ func newStand(t *testing.T, begin starter, env []string, args ...string) *stand 
 	return &stand{T: t, p: p, v: p.dial(), astray: map[string]int{}, allowed: map[string]int{}}
 }
 
-// next is the next reading, of which it checks what is true of each.
+// next returns the next reading, and checks its invariants.
 func (s *stand) next() *contract.Update {
 	s.Helper()
 	var u contract.Update
@@ -62,8 +62,8 @@ func (s *stand) next() *contract.Update {
 	return &s.u
 }
 
-// check checks what is true of each reading: who has no fault answers, who does not answer says why and has no readings, and
-// nothing old is there without a word. Who has no fault may be late when the program is.
+// check checks the invariants of a reading: a GPU without a fault answers, a GPU that does not answer says why and has no
+// readings, and old readings are marked as old. A GPU without a fault may be late if the program is.
 func (s *stand) check(u contract.Update) {
 	s.Helper()
 	s.u = u
@@ -97,7 +97,7 @@ func hasReadings(g *contract.UpdateGPU) bool {
 		g.Memory.Used.Present() || g.Clocks.SM.Present() || len(g.Processes) > 0
 }
 
-// until reads until it is so.
+// until reads until a condition holds.
 func (s *stand) until(what string, done func(u *contract.Update) bool) *contract.Update {
 	s.Helper()
 	for late := time.After(testkit.Patience); ; {
@@ -116,7 +116,7 @@ func (s *stand) until(what string, done func(u *contract.Update) bool) *contract
 	}
 }
 
-// is reports whether every GPU that is asked for is so, and there is one.
+// is reports whether there is a GPU to check, and all of them satisfy a condition.
 func is(which func(*contract.UpdateGPU) bool, so func(*contract.UpdateGPU) bool) func(*contract.Update) bool {
 	return func(u *contract.Update) bool {
 		found := false
@@ -142,7 +142,7 @@ func of(vendor string) func(*contract.UpdateGPU) bool {
 	return func(g *contract.UpdateGPU) bool { return g.Vendor == vendor }
 }
 
-// word says how a GPU does.
+// word returns a GPU's state in a word.
 func word(g *contract.UpdateGPU) string {
 	if g.State == "ok" && strings.HasPrefix(g.StateReason, "slow: ") {
 		return "slow"
@@ -161,7 +161,7 @@ func (s *stand) words(which func(*contract.UpdateGPU) bool) string {
 	return strings.Join(slices.Compact(all), ", ")
 }
 
-// mark begins a reading: those of devices that count from now on are not older.
+// mark starts a new check: only device readings from now on count.
 func (s *stand) mark() {
 	s.Helper()
 	u := s.v.request("now", s.check)

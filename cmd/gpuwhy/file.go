@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// file resolves flags that neither the command line nor the environment set.
+// file resolves flags that neither the command line nor the environment sets.
 type file struct {
 	name   string
 	values map[string]any
@@ -26,7 +26,7 @@ type file struct {
 // A configFile is the name of a YAML file whose keys are the names of flags.
 type configFile string
 
-// largestConfig is how long the file may be, in bytes: it has one line for each flag.
+// largestConfig is how large the file may be, in bytes. It has one line per flag.
 const largestConfig = 64 << 10
 
 // BeforeResolve reads the file, once kong knows its name.
@@ -49,13 +49,13 @@ func (configFile) BeforeResolve(ctx *kong.Context, path *kong.Path) error {
 		return fmt.Errorf("--config %s: %w", name, err)
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("--config %s: one YAML document is read, and there are more", name)
+		return fmt.Errorf("--config %s: the file has several YAML documents, and only one is allowed", name)
 	}
 	ctx.AddResolver(f)
 	return nil
 }
 
-// Validate refuses keys that no setting has.
+// Validate refuses unknown keys.
 func (f *file) Validate(*kong.Application) error {
 	known := map[string]bool{}
 	for _, flag := range settings() {
@@ -63,13 +63,13 @@ func (f *file) Validate(*kong.Application) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.values)) {
 		if !known[key] {
-			return fmt.Errorf("%s: unknown key %q%s; 'gpuwhy --help' lists the flags, and their names are the keys", f.name, key, nearest.Hint(key, slices.Collect(maps.Keys(known))))
+			return fmt.Errorf("%s: unknown key %q%s; the keys are the names of the flags, which 'gpuwhy --help' lists", f.name, key, nearest.Hint(key, slices.Collect(maps.Keys(known))))
 		}
 	}
 	return nil
 }
 
-// Resolve gives the file's value of a flag, unless its variable is set.
+// Resolve returns the file's value of a flag, unless its variable is set.
 func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, ok := f.values[flag.Name]
 	if !ok {

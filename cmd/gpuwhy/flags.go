@@ -21,13 +21,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
-// The settings are groups of flags, each with its own check. A command embeds the groups that it needs, and takes their flags alone.
+// The settings are groups of flags, each with its own check. A command embeds the groups that it needs, and takes only their flags.
 //
 // A flag wins over its environment variable (GPUWHY_ and the flag's name in capitals, GPUWHY_ALERT_UTILIZATION), which wins over the file
-// (the flag's name as a YAML key), which wins over the default. A variable or a key of another command is passed over, since one
-// file serves all. A group stands beside the code that it is for, such as that of the fleet, and here if it has none. The tag group says where help and docs/settings.md list a flag, and the tag docs what there is to read about it.
+// (the flag's name as a YAML key), which wins over the default. Variables and keys of other commands are ignored, since one
+// file serves all. A group is declared next to the code that uses it, such as the fleet's, or else here. The tag "group" says where the help and docs/settings.md list a flag, the tag "docs" which page explains it.
 
-// helpGroups are the groups in the order of help and docs/settings.md. What is in none comes first.
+// helpGroups are the groups in the order of the help and docs/settings.md. Flags without a group come first.
 var helpGroups = []kong.Group{
 	{Key: "reading", Title: "Reading:"},
 	{Key: "serving", Title: "Serving:"},
@@ -37,7 +37,7 @@ var helpGroups = []kong.Group{
 	{Key: "export", Title: "Export:"},
 }
 
-// commonFlags are those of every command that has settings.
+// commonFlags are the flags of every command that has settings.
 type commonFlags struct {
 	File      configFile `name:"config" placeholder:"FILE" help:"Read settings from this YAML file; its keys are the flags' names."`
 	LogFormat string     `default:"text" enum:"text,json" help:"text or json."`
@@ -54,24 +54,24 @@ func (f *commonFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
-// clusterFlags say in which cluster this machine is.
+// clusterFlags say which cluster this machine belongs to.
 type clusterFlags struct {
-	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to: machines of several clusters may have the same names."`
+	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to. Machines of different clusters may share a name."`
 }
 
 // nameFlags say which machine this is.
 type nameFlags struct {
-	Node string `group:"reading" help:"This machine's name; the host name by default."`
+	Node string `group:"reading" help:"This machine's name; its host name by default."`
 	clusterFlags
 
 	hostname string // this machine's; empty where it has none
 }
 
-// name is that of the program.
+// name returns the program's name.
 func (f *nameFlags) name() string { return cmp.Or(f.Node, f.hostname) }
 
-// notAddressable is what is wrong with such a name.
-const notAddressable = "must be another name: this stands in addresses for something else"
+// notAddressable is the error of a name that can't be used in a URL.
+const notAddressable = "choose another name: this one means something else in URLs"
 
 func (f *nameFlags) check() (err error) {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
@@ -82,14 +82,14 @@ func (f *nameFlags) check() (err error) {
 		return err
 	}
 	if f.hostname, err = os.Hostname(); err != nil && f.Node == "" {
-		return fmt.Errorf("this machine has no host name: give one with --node: %w", err)
+		return fmt.Errorf("this machine has no host name: name it with --node: %w", err)
 	}
 	return f.clusterFlags.check()
 }
 
-// sourceFlags say from where readings come, and so whether what is kept is of a real machine.
+// sourceFlags say where readings come from, and so whether the state is about a real machine.
 type sourceFlags struct {
-	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for all that this machine has, or any of nvml, nvidia-smi, amd and intel, with commas; or simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR, a capture." docs:"captures.md"`
+	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for every GPU of this machine; some of nvml, nvidia-smi, amd and intel, separated by commas; simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR for a capture." docs:"captures.md"`
 }
 
 func (f *sourceFlags) check() error {
@@ -97,10 +97,10 @@ func (f *sourceFlags) check() error {
 	return refuse(rule{wrong != "", "source", strings.Join(f.Source, ","), wrong})
 }
 
-// paceFlags say how often the machine is read, on which answers about the past depend, too.
+// paceFlags say how often the machine is read. Answers about the past depend on it too.
 type paceFlags struct {
 	Interval     time.Duration `group:"reading" default:"5s" help:"Time between readings, 250ms to 1h."`
-	IdleInterval time.Duration `group:"reading" placeholder:"DURATION" help:"Time between readings while nobody looks: no page is open, and no program asks. From --interval to 1m; without it always --interval." docs:"performance.md#while-nobody-looks"`
+	IdleInterval time.Duration `group:"reading" placeholder:"DURATION" help:"Time between readings while nobody is looking: no page is open, and no program asks. From --interval to 1m; by default always --interval." docs:"performance.md#while-nobody-looks"`
 }
 
 func (f *paceFlags) check() error {
@@ -108,15 +108,15 @@ func (f *paceFlags) check() error {
 		rule{f.Interval < 250*time.Millisecond || f.Interval > time.Hour, "interval", f.Interval, "must be from 250ms to 1h"},
 		rule{
 			f.IdleInterval != 0 && f.Interval > time.Minute, "idle-interval", f.IdleInterval,
-			"is of no use where --interval is more than 1m: it may be from --interval to 1m",
+			"can't be used with an --interval of more than 1m: it must be from --interval to 1m",
 		},
 		rule{f.IdleInterval != 0 && (f.IdleInterval < f.Interval || f.IdleInterval > time.Minute), "idle-interval", f.IdleInterval, "must be from --interval to 1m"},
 	)
 }
 
-// deadlineFlags say how long a device may take.
+// deadlineFlags say how long a device may take to answer.
 type deadlineFlags struct {
-	Deadline time.Duration `group:"reading" default:"2s" help:"How long a device may take to answer before it counts as slow; after twice that it is not answering." docs:"reliability.md"`
+	Deadline time.Duration `group:"reading" default:"2s" help:"How long a device may take to answer before it counts as slow. After twice that time, it counts as not answering." docs:"reliability.md"`
 }
 
 func (f *deadlineFlags) check() error {
@@ -125,16 +125,16 @@ func (f *deadlineFlags) check() error {
 
 // deviceFlags say how devices are read.
 type deviceFlags struct {
-	NVMLLibrary    string `group:"reading" name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, instead of the loader's own search for libnvidia-ml.so.1."`
-	NvidiaSMI      string `group:"reading" name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, instead of the one in PATH. It is read where the library can't be loaded."`
-	SysfsRoot      string `group:"reading" default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys: AMD and Intel GPUs are read there, and sleeping cards looked for."`
-	ProcRoot       string `group:"reading" default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc: the processes of AMD and Intel GPUs are found there."`
-	KernelLog      string `group:"reading" default:"${kmsg}" placeholder:"FILE" help:"The kernel's log, which has errors of GPU drivers." docs:"errors.md"`
-	PCIeThroughput bool   `group:"reading" name:"pcie-throughput" help:"Measure traffic over PCIe on GPUs whose hardware does not count it (before Hopper): each 10 s at most, 40 ms of the driver's time for each GPU." docs:"performance.md#traffic-over-pcie"`
+	NVMLLibrary    string `group:"reading" name:"nvml-library" placeholder:"PATH" help:"NVIDIA's management library, in place of the libnvidia-ml.so.1 that the loader finds."`
+	NvidiaSMI      string `group:"reading" name:"nvidia-smi" placeholder:"PATH" help:"NVIDIA's program nvidia-smi, in place of the one in PATH. gpuwhy uses it if the library can't be loaded."`
+	SysfsRoot      string `group:"reading" default:"${sysfs}" placeholder:"DIR" help:"Where the machine's sysfs is, if not /sys. AMD and Intel GPUs are read there, and sleeping cards are found there."`
+	ProcRoot       string `group:"reading" default:"${procfs}" placeholder:"DIR" help:"Where the machine's procfs is, if not /proc. The processes on AMD and Intel GPUs are found there."`
+	KernelLog      string `group:"reading" default:"${kmsg}" placeholder:"FILE" help:"The kernel log, where GPU drivers report errors." docs:"errors.md"`
+	PCIeThroughput bool   `group:"reading" name:"pcie-throughput" help:"Measure PCIe traffic on GPUs whose hardware does not count it (before Hopper), at most every 10 s. Takes 40 ms of the driver's time for each GPU." docs:"performance.md#traffic-over-pcie"`
 }
 
 func (f *deviceFlags) check(source *sourceFlags) error {
-	live, useless := source.live(), "is of no use with --source "+strings.Join(source.Source, ",")
+	live, useless := source.live(), "has no effect with --source "+strings.Join(source.Source, ",")
 	return refuse(
 		rule{f.KernelLog == "" && isLinux, "kernel-log", f.KernelLog, "give a file, such as /dev/kmsg"},
 		rule{!live && f.NVMLLibrary != "", "nvml-library", f.NVMLLibrary, useless},
@@ -143,12 +143,12 @@ func (f *deviceFlags) check(source *sourceFlags) error {
 	)
 }
 
-// privacyFlags say what is shown of other people's processes, and of those of the past.
+// privacyFlags say what is shown about other people's processes, now and in the past.
 type privacyFlags struct {
-	ShowCommands string `group:"reading" default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (own ones, and of everybody the program's or script's name), own, all or none. Arguments that look like secrets are masked."`
+	ShowCommands string `group:"reading" default:"names" enum:"names,own,all,none" help:"Whose command lines are shown: names (gpuwhy's own user in full, everyone else's only by program or script), own, all or none. Arguments that look like secrets are masked."`
 }
 
-// readingFlags are those of commands that read the machine for themselves.
+// readingFlags are the flags of commands that read the machine themselves.
 type readingFlags struct {
 	commonFlags
 	paceFlags
@@ -165,22 +165,22 @@ func (f *readingFlags) check() error {
 
 // addressFlags say where gpuwhy is served.
 type addressFlags struct {
-	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default. Port 0 takes a free one and prints it."`
-	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, behind a proxy."`
+	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default. With port 0, gpuwhy picks a free port and prints it."`
+	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, for use behind a proxy."`
 }
 
-// defaultListen is where the dashboard is, unless somebody says otherwise.
+// defaultListen is the default address of the dashboard.
 const defaultListen = "127.0.0.1:8003"
 
 // address is where to serve.
 func (f *addressFlags) address() string { return cmp.Or(f.Listen, defaultListen) }
 
-// url is where programs on this machine reach a gpuwhy with these settings.
+// url returns where programs on this machine reach a gpuwhy with these settings.
 func (f *addressFlags) url() string { return ownURL(f.address(), f.BasePath) }
 
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 
-// check leaves the base path with a slash at its begin and its end.
+// check makes the base path begin and end with a slash.
 func (f *addressFlags) check() error {
 	host, port, noAddress := net.SplitHostPort(f.address())
 	_, noPort := strconv.ParseUint(port, 10, 16)
@@ -189,7 +189,7 @@ func (f *addressFlags) check() error {
 		rule{noPort != nil, "listen", f.Listen, "the port must be a number from 0 to 65535"},
 		rule{strings.ContainsAny(host, "/@"), "listen", f.Listen, "give an address and a port, not a URL"},
 		rule{!strings.HasPrefix(f.BasePath, "/"), "base-path", f.BasePath, "must begin with a slash"},
-		rule{!plainPath.MatchString(f.BasePath), "base-path", f.BasePath, "must have letters, digits and -._~/ alone, such as /gpuwhy/"},
+		rule{!plainPath.MatchString(f.BasePath), "base-path", f.BasePath, "may only have letters, digits and -._~/, such as /gpuwhy/"},
 	)
 	if f.BasePath = path.Clean(f.BasePath); f.BasePath != "/" {
 		f.BasePath += "/"
@@ -201,12 +201,12 @@ func (f *addressFlags) check() error {
 type servingFlags struct {
 	addressFlags
 	AllowOrigin []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://example.org, whose pages may connect; repeatable."`
-	AllowEmbed  []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may show the card of a GPU, /embed/gpu/UUID, in a frame, and /picture.svg as an image; repeatable." docs:"deploy.md#a-card-in-another-page"`
-	AllowHost   []string `group:"serving" placeholder:"HOST" help:"Host name under which gpuwhy may be reached, beside loopback and the listen address; repeatable."`
-	MaxViewers  int      `group:"serving" default:"1000" help:"WebSocket connections at most."`
+	AllowEmbed  []string `group:"serving" placeholder:"ORIGIN" help:"Web origin, such as https://wiki.example.org, whose pages may embed a GPU's card, /embed/gpu/UUID, in a frame, and /picture.svg as an image; repeatable." docs:"deploy.md#a-card-in-another-page"`
+	AllowHost   []string `group:"serving" placeholder:"HOST" help:"Host name under which clients may reach gpuwhy, besides loopback and the listen address; repeatable."`
+	MaxViewers  int      `group:"serving" default:"1000" help:"Maximum number of WebSocket connections."`
 
-	MaxViewersPerAddress int      `group:"serving" placeholder:"N" help:"WebSocket connections of one address at most, of IPv6 of one /64; 256 by default, and any number of this machine's own."`
-	TrustedProxy         []string `group:"serving" placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that says in X-Forwarded-For who its clients are; repeatable, or with commas." docs:"deploy.md#who-the-clients-of-a-proxy-are"`
+	MaxViewersPerAddress int      `group:"serving" placeholder:"N" help:"Maximum number of WebSocket connections from one address, or from one /64 of IPv6. By default 256, and unlimited from this machine."`
+	TrustedProxy         []string `group:"serving" placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that names its clients in X-Forwarded-For; repeatable, or separated by commas." docs:"deploy.md#who-the-clients-of-a-proxy-are"`
 
 	origins auth.Origins // of AllowOrigin
 	frames  auth.Frames  // of AllowEmbed
@@ -239,16 +239,16 @@ func (f *servingFlags) check() (err error) {
 	return err
 }
 
-// stateFlags say where everything is kept.
+// stateFlags say where state is kept.
 type stateFlags struct {
-	StateDir string `group:"past" placeholder:"DIR" help:"Where the past, what was learned of each GPU, alerts and silences are kept; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy, and nothing of a simulation or a capture." docs:"past.md"`
+	StateDir string `group:"past" placeholder:"DIR" help:"State directory, for the past, what gpuwhy learned about each GPU, alerts and silences; none keeps nothing. By default $STATE_DIRECTORY, or $XDG_STATE_HOME/gpuwhy, or ~/.local/state/gpuwhy; for a simulation or a capture, none." docs:"past.md"`
 
-	// ownStateDir says that nobody gave the state directory; notKept is why it can't be used.
+	// ownStateDir says that the state directory is the default one; notKept is why it can't be used.
 	ownStateDir bool
 	notKept     error
 }
 
-// check chooses a folder where nobody has, of a machine that is live.
+// check chooses the default folder for a live machine if none is given.
 func (f *stateFlags) check(live bool) error {
 	if f.StateDir == "" && live {
 		f.ownStateDir = true
@@ -262,7 +262,7 @@ func (f *stateFlags) check(live bool) error {
 
 // historyFlags say where the past is kept.
 type historyFlags struct {
-	History string `group:"past" default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite, a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in a file that PGPASSFILE names; or off." docs:"past.md#on-a-server"`
+	History string `group:"past" default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite for a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in the file named by PGPASSFILE; or off." docs:"past.md#on-a-server"`
 }
 
 // keptFlags say where this machine's past is kept.
@@ -278,14 +278,14 @@ func (f *keptFlags) check(live bool) error {
 
 // priceFlags say what the past cost.
 type priceFlags struct {
-	ElectricityPrice float64 `group:"past" placeholder:"PRICE" help:"The price of a kilowatt-hour, for what the past cost."`
+	ElectricityPrice float64 `group:"past" placeholder:"PRICE" help:"Price of a kilowatt-hour, to show what the past cost."`
 }
 
 func (f *priceFlags) check() error {
 	return refuse(rule{!(f.ElectricityPrice >= 0 && f.ElectricityPrice < 1e6), "electricity-price", f.ElectricityPrice, "must be 0 or more"})
 }
 
-// askingFlags are those of commands that ask about the past, or read it themselves.
+// askingFlags are the flags of commands that ask about the past, or read it themselves.
 type askingFlags struct {
 	commonFlags
 	addressFlags
@@ -302,7 +302,7 @@ func (f *askingFlags) check() error {
 		func() error { return f.keptFlags.check(f.live()) })
 }
 
-// databaseFlags are those of commands about the database itself.
+// databaseFlags are the flags of commands about the database itself.
 type databaseFlags struct {
 	commonFlags
 	keptFlags
@@ -313,10 +313,10 @@ func (f *databaseFlags) check() error {
 	return first(f.sourceFlags.check, func() error { return f.keptFlags.check(f.live()) })
 }
 
-// alertFlags say when alerts fire, and who is told.
+// alertFlags say when alerts fire, and where they are sent.
 type alertFlags struct {
 	AlertUtilization float64 `group:"alerts" default:"50" help:"Utilization in percent above which high_gpu_usage_alert fires."`
-	AlertRules       string  `group:"alerts" placeholder:"FILE" help:"Rules of alerts, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints its schema." docs:"alerts.md"`
+	AlertRules       string  `group:"alerts" placeholder:"FILE" help:"Alert rules, as YAML; read again on SIGHUP. 'gpuwhy check-config --schema' prints the schema." docs:"alerts.md"`
 }
 
 func (f *alertFlags) check() error {
@@ -326,14 +326,14 @@ func (f *alertFlags) check() error {
 	})
 }
 
-// exportFlags say under which names series leave, and to whom they are sent.
+// exportFlags say under which names series are exported, and where they are sent.
 type exportFlags struct {
-	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
+	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
 
-	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series by Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
+	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series with Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
 	RemoteWriteCredentials string   `group:"export" placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`
-	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series by OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's names of hardware; repeatable." docs:"metrics.md#sending-them-elsewhere"`
-	OTLPCredentials        string   `group:"export" name:"otlp-credentials" placeholder:"FILE" help:"The same file as --remote-write-credentials, for --otlp."`
+	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series with OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's hardware metric names; repeatable." docs:"metrics.md#sending-them-elsewhere"`
+	OTLPCredentials        string   `group:"export" name:"otlp-credentials" placeholder:"FILE" help:"YAML file for --otlp, with the same keys as --remote-write-credentials."`
 
 	exports []export.Destination
 }
@@ -347,7 +347,7 @@ func (f *exportFlags) check() (err error) {
 	return err
 }
 
-// programFlags are those of a program that runs until it is ended, and may serve a page.
+// programFlags are the flags of a program that runs until it is stopped, and may serve a page.
 type programFlags struct {
 	commonFlags
 	servingFlags
@@ -369,10 +369,10 @@ func (f *programFlags) check(live bool) error {
 		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}
-	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the server of a fleet keeps keys and messages: give --state-dir a folder"})
+	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
 }
 
-// serveFlags are all settings: those of a program that reads this machine, too.
+// serveFlags are all settings, including those of a program that reads this machine.
 type serveFlags struct {
 	programFlags
 	sourceFlags
@@ -395,12 +395,12 @@ func first(checks ...func() error) error {
 	return nil
 }
 
-// bad is an error about one setting.
+// bad returns an error about one setting.
 func bad(flag, value, what string) error {
 	return fmt.Errorf("--%s %q: %s", flag, value, what)
 }
 
-// A rule is what is wrong with the value of a setting, if it is.
+// A rule says what is wrong with a setting's value, if wrong is true.
 type rule struct {
 	wrong bool
 	flag  string
@@ -408,7 +408,7 @@ type rule struct {
 	what  string
 }
 
-// refuse returns an error about the first value that is wrong.
+// refuse returns an error about the first wrong value.
 func refuse(rules ...rule) error {
 	for _, r := range rules {
 		if r.wrong {

@@ -38,7 +38,7 @@ func words(leaf *kong.Node) []string {
 	return args
 }
 
-// wrongValues are values that each command refuses that takes their flag. Flags without one take any text, or are read when they are used.
+// wrongValues are values that every command with the flag refuses. Flags without one accept any text, or are checked on use.
 var wrongValues = map[string]string{
 	"config": "/nowhere", "log-format": "xml", "log-level": "loud",
 	"interval": "1ms", "idle-interval": "1s", "deadline": "1ms", "node": "..", "source": "magic", "kernel-log": "", "show-commands": "mine",
@@ -48,10 +48,10 @@ var wrongValues = map[string]string{
 	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
 }
 
-// anyValue are the settings that take any text.
+// anyValue are the settings that accept any text.
 var anyValue = []string{"nvml-library", "nvidia-smi", "sysfs-root", "proc-root", "pcie-throughput", "state-dir", "alert-rules", "metrics-families"}
 
-// Each command refuses wrong values of all its flags: none of its groups is left unchecked.
+// Each command refuses wrong values for all its flags, so none of its groups is left unchecked.
 func TestEachCommandChecksItsFlags(t *testing.T) {
 	t.Setenv("GPUWHY_STATE_DIR", "none")
 	app := grammar()
@@ -82,8 +82,8 @@ func TestEachCommandChecksItsFlags(t *testing.T) {
 	}
 }
 
-// A command takes its own flags, wherever they stand; of another's flag it says whose that is. Variables and the file may set what
-// other commands take.
+// A command takes its own flags, in any position. For another command's flag, it says whose it is. Variables and the file may set
+// flags of other commands.
 func TestFlagsOfOtherCommands(t *testing.T) {
 	t.Setenv("GPUWHY_OTLP", "nonsense")
 	file := filepath.Join(t.TempDir(), "gpuwhy.yaml")
@@ -94,18 +94,18 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 	for args, says := range map[string]string{
 		"version":                              "",
 		"-- version":                           "",
-		"--otlp past version":                  "'gpuwhy version' takes no --otlp",
+		"--otlp past version":                  "'gpuwhy version' doesn't take --otlp",
 		"fleet list --state-dir=x":             "",
 		"fleet --state-dir=x list":             "",
 		"--state-dir=x fleet list":             "",
 		"--state-dir x fleet list --json":      "",
 		"notify --alert-rules x test a b":      "",
-		"version --otlp x":                     "'gpuwhy version' takes no --otlp: it is a flag of serve, agent, hub and check-config",
-		"version --config x":                   "'gpuwhy version' takes no --config: it is a flag of serve, agent,",
-		"--label a=1 past":                     "'gpuwhy past' takes no --label: it is a flag of serve, agent and check-config",
-		"record --source auto":                 "'gpuwhy record' takes no --source: it is a flag of serve, agent, snapshot,",
-		"history check --json":                 "'gpuwhy history check' takes no --json: it is a flag of snapshot,",
-		"history --json":                       "'gpuwhy history' takes no --json: it is a flag of snapshot,",
+		"version --otlp x":                     "'gpuwhy version' doesn't take --otlp, which is a flag of serve, agent, hub and check-config",
+		"version --config x":                   "'gpuwhy version' doesn't take --config, which is a flag of serve, agent,",
+		"--label a=1 past":                     "'gpuwhy past' doesn't take --label, which is a flag of serve, agent and check-config",
+		"record --source auto":                 "'gpuwhy record' doesn't take --source, which is a flag of serve, agent, snapshot,",
+		"history check --json":                 "'gpuwhy history check' doesn't take --json, which is a flag of snapshot,",
+		"history --json":                       "'gpuwhy history' doesn't take --json, which is a flag of snapshot,",
 		"version --otpl x":                     "unknown flag --otpl",
 		"snapshot":                             "--interval",
 		"--listen=127.0.0.1:0 --interval=1s":   "--otlp",
@@ -122,8 +122,8 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 	}
 }
 
-// A command line that is good is read with the flags of its command alone: a health check, which runs every few seconds, does not pay
-// for those of all others. Nothing else comes out than with all.
+// A valid command line is parsed with only its command's flags, so that a health check, which runs every few seconds, does not pay for
+// the flags of all others. The result is the same as with all flags.
 func TestCommandsAreReadAlone(t *testing.T) {
 	t.Setenv("GPUWHY_NODE", "a")
 	for args, most := range map[string]int{
@@ -156,7 +156,7 @@ func TestCommandsAreReadAlone(t *testing.T) {
 	}
 }
 
-// Help and the documents list every setting in a group, and each is declared once: commands that take the same flag say the same of it.
+// The help and the documents list every setting in a group. Each is declared once: commands with the same flag describe it in the same way.
 func TestSettingsAreDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	app := grammar()
@@ -176,7 +176,7 @@ func TestSettingsAreDeclaredOnce(t *testing.T) {
 	}
 }
 
-// settingsTable is the table of a group's flags.
+// settingsTable returns the table of a group's flags.
 func settingsTable(app *kong.Application, group string) string {
 	var b strings.Builder
 	b.WriteString("| flag | default | meaning | taken by |\n| --- | --- | --- | --- |\n")
@@ -203,16 +203,16 @@ func settingsTable(app *kong.Application, group string) string {
 	return b.String()
 }
 
-// docs/settings.md has the flags as the program has them.
+// docs/settings.md has the program's flags.
 func TestSettingsAreDocumented(t *testing.T) {
 	t.Parallel()
 	app := grammar()
-	const marks = "<!-- of the program: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update -->\n"
+	const marks = "<!-- generated from the program: go test ./cmd/gpuwhy -run TestSettingsAreDocumented -update -->\n"
 	head, _, found := strings.Cut(readTop(t, "docs/settings.md"), marks)
 	if !found {
 		t.Fatal("docs/settings.md has no place for the flags")
 	}
-	text := head + marks + "\n## Of every command\n\n" + settingsTable(app, "")
+	text := head + marks + "\n## All commands\n\n" + settingsTable(app, "")
 	for _, g := range helpGroups {
 		text += "\n## " + strings.TrimSuffix(g.Title, ":") + "\n\n" + settingsTable(app, g.Key)
 	}
@@ -227,11 +227,11 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 }
 
-// An empty span of time, as a script has that sets no variable, is not the default: the answer would be about another time.
+// An empty time span, for example from a script with an unset variable, does not mean the default: the answer would be about another time.
 func TestEmptySpanOfTime(t *testing.T) {
 	t.Setenv("GPUWHY_STATE_DIR", "none")
 	for _, args := range [][]string{{"past", ""}, {"sessions", ""}, {"history", "export", "causes", ""}} {
-		if err := checked(args...); err == nil || !strings.Contains(err.Error(), "the span of time is empty") {
+		if err := checked(args...); err == nil || !strings.Contains(err.Error(), "the time span is empty") {
 			t.Errorf("gpuwhy %q: %v", args, err)
 		}
 		if err := checked(args[:len(args)-1]...); err != nil {

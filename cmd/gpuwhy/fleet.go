@@ -25,10 +25,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// fleetPort is where servers of NATS listen.
+// fleetPort is the port of NATS servers.
 const fleetPort = "4222"
 
-// Bounds of what says where a machine is.
+// Limits of names, clusters and labels.
 const (
 	longestCluster = 128
 	longestNode    = 253
@@ -43,15 +43,15 @@ var (
 
 func (f *clusterFlags) check() error {
 	if f.Cluster != "" && (len(f.Cluster) > longestCluster || strings.Contains(f.Cluster, ":") || broker.CheckName(f.Cluster) != nil) {
-		return bad("cluster", f.Cluster, fmt.Sprintf("must be a name of at most %d bytes without a colon", longestCluster))
+		return bad("cluster", f.Cluster, fmt.Sprintf("must be a name of at most %d bytes, without a colon", longestCluster))
 	}
 	return nil
 }
 
 // joiningFlags say which fleet a program belongs to.
 type joiningFlags struct {
-	FleetURL         []string `group:"fleet" name:"fleet" placeholder:"URL" help:"Where the NATS servers of the fleet are, such as tls://gpu-1.example.org:4222; repeatable, or with commas." docs:"fleet.md"`
-	FleetCredentials string   `group:"fleet" placeholder:"FILE" help:"Credentials for --fleet: a file that 'gpuwhy fleet join-command' made, a .creds file of NATS, or one with a token, user:password or an nkey seed. It may also have the certificate of the servers' CA."`
+	FleetURL         []string `group:"fleet" name:"fleet" placeholder:"URL" help:"A NATS server of the fleet, such as tls://gpu-1.example.org:4222; repeatable, or separated by commas." docs:"fleet.md"`
+	FleetCredentials string   `group:"fleet" placeholder:"FILE" help:"Credentials for --fleet: a file made by 'gpuwhy fleet join-command', a NATS .creds file, or a file with a token, user:password or nkey seed. It may also hold the certificate of the servers' CA."`
 
 	fleet []string // of FleetURL, checked
 }
@@ -62,15 +62,15 @@ func (f *joiningFlags) check() (err error) {
 		return err
 	}
 	if f.FleetCredentials != "" {
-		return bad("fleet-credentials", f.FleetCredentials, "is of no use without --fleet")
+		return bad("fleet-credentials", f.FleetCredentials, "has no effect without --fleet")
 	}
 	return nil
 }
 
-// brokerFlags make a program the server of a fleet.
+// brokerFlags make a program a fleet's server.
 type brokerFlags struct {
-	FleetListen string   `group:"fleet" placeholder:"ADDRESS" help:"Be the NATS server of a fleet on this address, such as :4222, for machines that 'gpuwhy fleet join-command' lets join. Keys and messages are kept in --state-dir." docs:"fleet.md#joining"`
-	FleetHost   []string `group:"fleet" placeholder:"NAME" help:"Name or address under which other machines reach --fleet-listen, if this machine does not know it itself; repeatable, or with commas."`
+	FleetListen string   `group:"fleet" placeholder:"ADDRESS" help:"Run the fleet's NATS server on this address, such as :4222. Machines join it with 'gpuwhy fleet join-command'. It keeps keys and messages in --state-dir." docs:"fleet.md#joining"`
+	FleetHost   []string `group:"fleet" placeholder:"NAME" help:"Name or address at which other machines reach --fleet-listen, if this machine doesn't know it; repeatable, or separated by commas."`
 }
 
 func (f *brokerFlags) check() error {
@@ -91,67 +91,67 @@ func (f *brokerFlags) check() error {
 	return nil
 }
 
-// labelFlags say what others are told of this machine.
+// labelFlags say what this machine tells others about itself.
 type labelFlags struct {
-	Label []string `group:"fleet" placeholder:"KEY=VALUE" help:"A label of this machine in a fleet, such as rack=r12; repeatable, or with commas."`
+	Label []string `group:"fleet" placeholder:"KEY=VALUE" help:"A label of this machine in a fleet, such as rack=r12; repeatable, or separated by commas."`
 
 	labels map[string]string
 }
 
 func (f *labelFlags) check() error {
 	if len(f.Label) > mostLabels {
-		return bad("label", f.Label[mostLabels], fmt.Sprintf("a machine has %d labels at most", mostLabels))
+		return bad("label", f.Label[mostLabels], fmt.Sprintf("a machine has at most %d labels", mostLabels))
 	}
 	f.labels = make(map[string]string, len(f.Label))
 	for _, label := range f.Label {
 		key, value, ok := strings.Cut(label, "=")
 		switch _, twice := f.labels[key]; {
 		case !ok || !labelKey().MatchString(key):
-			return bad("label", label, "give a label such as rack=r12; a key has letters, digits and ._/- alone")
+			return bad("label", label, "give a label such as rack=r12; a key may only have letters, digits and ._/-")
 		case len(value) > longestLabel || value != "" && broker.CheckName(value) != nil:
-			return bad("label", label, fmt.Sprintf("the value must be of at most %d printable bytes", longestLabel))
+			return bad("label", label, fmt.Sprintf("the value may have at most %d bytes, all printable", longestLabel))
 		case twice:
-			return bad("label", label, "the machine has a label of that key already")
+			return bad("label", label, "the machine already has a label with this key")
 		}
 		f.labels[key] = value
 	}
 	return nil
 }
 
-// fleetCommand is about who belongs to a fleet.
+// fleetCommand manages the members of a fleet.
 type fleetCommand struct {
-	JoinCommand fleetJoin   `cmd:"" help:"Print the line that lets a machine join, for its shell. The line is a secret."`
-	Remove      fleetRemove `cmd:"" help:"Revoke what a machine, a hub or a recorder has joined with; it is cut off within seconds."`
-	List        fleetList   `cmd:"" help:"List who may join, since when, and who was removed."`
+	JoinCommand fleetJoin   `cmd:"" help:"Print a command line to run on a machine so that it joins. Keep the line secret."`
+	Remove      fleetRemove `cmd:"" help:"Revoke the credentials of a machine, hub or recorder. It is cut off within seconds."`
+	List        fleetList   `cmd:"" help:"List the members of the fleet: since when each may join, and which were removed."`
 }
 
-// fleetDir is where the keys of the fleet are.
+// fleetDir returns the folder of the fleet's keys.
 func (f *stateFlags) fleetDir() (string, error) {
 	if f.StateDir == "" {
-		return "", &gpu.Advice{What: "the keys of a fleet are in the state directory, and there is none", Try: "give --state-dir the one of the server of the fleet"}
+		return "", &gpu.Advice{What: "the fleet's keys are kept in a state directory, and none is given", Try: "name the state directory of the fleet's server with --state-dir"}
 	}
 	return filepath.Join(f.StateDir, broker.Dir), nil
 }
 
-// fleetAuthority is the one that there is.
+// fleetAuthority opens the existing authority.
 func (f *stateFlags) fleetAuthority() (*broker.Authority, error) {
 	dir, err := f.fleetDir()
 	switch {
 	case err != nil:
 		return nil, err
 	case !broker.Exists(dir):
-		return nil, &gpu.Advice{What: fmt.Sprintf("%s has no keys of a fleet", dir), Try: "give --state-dir that of the server of the fleet, or let the first machine join with 'gpuwhy fleet join-command'"}
+		return nil, &gpu.Advice{What: fmt.Sprintf("%s has no fleet keys", dir), Try: "name the state directory of the fleet's server with --state-dir, or start a fleet with 'gpuwhy fleet join-command'"}
 	}
 	return broker.OpenAuthority(dir)
 }
 
 type fleetJoin struct {
-	Node        string `arg:"" help:"The name of the machine, or of the hub or recorder."`
-	Host        string `placeholder:"NAME" help:"Name or address under which the machine reaches the server of the fleet, for which the server's certificate must be; the first --fleet-host, or this machine's host name by default."`
-	Hub         bool   `xor:"kind" help:"Let a hub join, which shows the fleet."`
-	Recorder    bool   `xor:"kind" help:"Let a recorder join, which writes the past of the fleet."`
-	AccountSeed string `placeholder:"FILE" help:"Sign with this seed of an account of NATS servers that are there already, which --fleet names."`
-	Account     string `placeholder:"KEY" help:"The public key of that account, where the seed is that of a signing key."`
+	Node        string `arg:"" help:"Name of the machine, hub or recorder."`
+	Host        string `placeholder:"NAME" help:"Name or address at which the machine reaches the fleet's server; the server's certificate must have it. By default the first --fleet-host, or this machine's host name."`
+	Hub         bool   `xor:"kind" help:"Let a hub join; it shows the fleet."`
+	Recorder    bool   `xor:"kind" help:"Let a recorder join; it stores the fleet's past."`
+	AccountSeed string `placeholder:"FILE" help:"Sign with this account seed, for existing NATS servers, which --fleet names."`
+	Account     string `placeholder:"KEY" help:"Public key of the account, if the seed belongs to a signing key."`
 	commonFlags
 	stateFlags
 	clusterFlags
@@ -175,11 +175,11 @@ func (c fleetJoin) Run(env *environment) error {
 	}
 	switch {
 	case len(c.Node) > longestNode || broker.CheckName(c.Node) != nil:
-		return usageError{fmt.Errorf("%.300q: a name must be of 1 to %d printable bytes", c.Node, longestNode)}
+		return usageError{fmt.Errorf("%.300q: a name must have 1 to %d bytes, all printable", c.Node, longestNode)}
 	case !insight.Addressable(c.Node):
-		return usageError{fmt.Errorf("%q: it %s", c.Node, notAddressable)}
+		return usageError{fmt.Errorf("%q: %s", c.Node, notAddressable)}
 	case strings.Contains(c.Node, ":"):
-		return usageError{fmt.Errorf("%q: a name must have no colon, which divides it from a cluster; give --cluster the cluster", c.Node)}
+		return usageError{fmt.Errorf("%q: a name can't have a colon, which separates it from its cluster: give the cluster with --cluster", c.Node)}
 	}
 	urls, err := c.servers(env)
 	if err != nil {
@@ -193,15 +193,15 @@ func (c fleetJoin) Run(env *environment) error {
 	return err
 }
 
-// servers are the URLs that the machine is to use.
+// servers returns the URLs that the machine must use.
 func (c fleetJoin) servers(env *environment) ([]string, error) {
 	switch {
 	case len(c.fleet) > 0 && c.Host != "":
-		return nil, usageError{fmt.Errorf("--host is of no use with --fleet, which names the servers")}
+		return nil, usageError{fmt.Errorf("--host has no effect with --fleet, which names the servers")}
 	case len(c.fleet) > 0 && c.AccountSeed != "":
 		return c.fleet, nil
 	case c.AccountSeed != "":
-		return nil, usageError{fmt.Errorf("--account-seed is for servers that are there already: name them with --fleet")}
+		return nil, usageError{fmt.Errorf("--account-seed is for existing servers: name them with --fleet")}
 	case c.Host != "" && net.ParseIP(c.Host) == nil && !fleetName().MatchString(c.Host):
 		return nil, usageError{fmt.Errorf("--host %q: give a name or an address, without a port", c.Host)}
 	}
@@ -211,8 +211,8 @@ func (c fleetJoin) servers(env *environment) ([]string, error) {
 	}
 	if !broker.Exists(dir) && c.ownStateDir {
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("no server of a fleet has its keys in %s, where they are unless somebody says otherwise", dir),
-			Try: "give --state-dir the folder of the server, as the user of the server or as root; or, to begin a fleet, start 'gpuwhy serve --fleet-listen :" +
+			What: fmt.Sprintf("no fleet server has its keys in %s, the default folder", dir),
+			Try: "run this as the server's user or as root, and name the server's folder with --state-dir; or, to start a fleet, run 'gpuwhy serve --fleet-listen :" +
 				fleetPort + "' first",
 		}
 	}
@@ -233,26 +233,26 @@ func (c fleetJoin) servers(env *environment) ([]string, error) {
 		}
 	}
 	if host == "" || port == "0" {
-		return nil, usageError{fmt.Errorf("it is not known where machines reach the server: give --host, and --fleet-listen with a port")}
+		return nil, usageError{fmt.Errorf("gpuwhy does not know where machines reach the server: give --host, and --fleet-listen with a port")}
 	}
 	return []string{"tls://" + net.JoinHostPort(host, port)}, nil
 }
 
-// asServed is where machines reach a server that says where it listens, and for which names its certificate is.
+// asServed returns where machines reach a server that reports where it listens and which names its certificate has.
 func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port string, err error) {
 	_, given, _ := net.SplitHostPort(c.FleetListen) // checked, or none is given
 	port = info.Port()
 	switch {
 	case info.Answers && given != "" && given != "0" && given != port:
 		return "", "", &gpu.Advice{
-			What: fmt.Sprintf("the server of the fleet listens on port %s, and --fleet-listen says %s", port, given),
-			Try:  "leave out --fleet-listen; where machines reach the server by another port, give --fleet tls://NAME:PORT",
+			What: fmt.Sprintf("the fleet's server listens on port %s, but --fleet-listen says %s", port, given),
+			Try:  "leave out --fleet-listen; if machines reach the server on another port, give --fleet tls://NAME:PORT",
 		}
 	case !info.Answers:
 		if given != "" && given != "0" {
 			port = given
 		}
-		fmt.Fprintf(env.stderr, "gpuwhy: the server of the fleet does not run now; the line is for port %s\n", port)
+		fmt.Fprintf(env.stderr, "gpuwhy: the fleet's server is not running; the line uses port %s\n", port)
 	}
 	candidates := slices.Concat([]string{c.Host}, c.FleetHost, info.Hosts, []string{ownHost()})
 	if candidates = slices.DeleteFunc(candidates, func(name string) bool { return name == "" }); len(candidates) == 0 {
@@ -265,7 +265,7 @@ func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port str
 	return host, port, certified(info, []string{"tls://" + net.JoinHostPort(host, port)})
 }
 
-// certified says which host of URLs the server's certificate lacks. Where nothing is known of the server, it says nothing.
+// certified returns an error for a host of URLs that the server's certificate lacks. If nothing is known about the server, it returns nil.
 func certified(info *broker.Info, urls []string) error {
 	for _, of := range urls {
 		u, err := url.Parse(of)
@@ -273,14 +273,14 @@ func certified(info *broker.Info, urls []string) error {
 			continue
 		}
 		return &gpu.Advice{
-			What: fmt.Sprintf("the certificate of the fleet's server is not for %q; it is for %s", u.Hostname(), strings.Join(info.Names, ", ")),
-			Try:  "name the server by one of these, or start it with --fleet-host " + u.Hostname(),
+			What: fmt.Sprintf("the certificate of the fleet's server is not for %q, only for %s", u.Hostname(), strings.Join(info.Names, ", ")),
+			Try:  "use one of these names, or start the server with --fleet-host " + u.Hostname(),
 		}
 	}
 	return nil
 }
 
-// largestSeed is that of a file with a seed, in bytes.
+// largestSeed is how large a seed file may be, in bytes.
 const largestSeed = 4 << 10
 
 func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (text string, err error) {
@@ -291,7 +291,7 @@ func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (
 		}
 		text, public, err := broker.Sign(seed, c.Account, kind, key)
 		if err == nil {
-			fmt.Fprintf(env.stderr, "gpuwhy: to remove it, let the administrator of NATS revoke the user %s\n", public)
+			fmt.Fprintf(env.stderr, "gpuwhy: to remove it, ask the NATS administrator to revoke the user %s\n", public)
 		}
 		return text, err
 	}
@@ -300,7 +300,7 @@ func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (
 		return "", err
 	}
 	if !broker.Exists(dir) {
-		fmt.Fprintf(env.stderr, "gpuwhy: a new fleet begins in %s; its server is 'gpuwhy serve --fleet-listen :%s' with that --state-dir\n", term.Printable(dir), fleetPort)
+		fmt.Fprintf(env.stderr, "gpuwhy: a new fleet starts in %s; run its server with 'gpuwhy serve --fleet-listen :%s' and that --state-dir\n", term.Printable(dir), fleetPort)
 	}
 	authority, err := broker.OpenAuthority(dir)
 	if err != nil {
@@ -309,7 +309,7 @@ func (c fleetJoin) credentials(env *environment, kind broker.Kind, key string) (
 	return authority.Join(kind, key)
 }
 
-// joinLine is for a shell: it writes the credentials to a file that others can't read, and starts the program.
+// joinLine returns a shell line that writes the credentials to a file that others can't read, and starts the program.
 func joinLine(program string, kind broker.Kind, urls []string, credentials, node, cluster, history string) string {
 	file := `"$HOME"/.config/gpuwhy/` + map[broker.Kind]string{broker.Node: "fleet.creds", broker.Hub: "hub.creds", broker.Recorder: "recorder.creds"}[kind]
 	line := `(umask 077 && mkdir -p "$HOME"/.config/gpuwhy && rm -f ` + file + ` && printf %s ` + base64.StdEncoding.EncodeToString([]byte(credentials)) +
@@ -329,17 +329,17 @@ func joinLine(program string, kind broker.Kind, urls []string, credentials, node
 	return line
 }
 
-// ownHost is this machine's name; empty where it has none.
+// ownHost returns this machine's name; empty if it has none.
 func ownHost() string {
 	name, _ := os.Hostname() // without one the caller looks elsewhere
 	return name
 }
 
-// quoted is a text as one word of a shell; it has no control characters.
+// quoted returns a text as one word for a shell. The text must have no control characters.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 type fleetRemove struct {
-	Node string `arg:"" help:"The name, as 'gpuwhy fleet list' prints it; or without its cluster, and --cluster."`
+	Node string `arg:"" help:"The name, as 'gpuwhy fleet list' prints it; or only the part after the cluster, with --cluster."`
 	commonFlags
 	stateFlags
 	clusterFlags
@@ -359,7 +359,7 @@ func (c fleetRemove) Run(env *environment) error {
 	if err := authority.Remove(name); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(env.stdout, "%s may no longer join the fleet.\n", term.Printable(name))
+	_, err = fmt.Fprintf(env.stdout, "%s can no longer join the fleet.\n", term.Printable(name))
 	return err
 }
 

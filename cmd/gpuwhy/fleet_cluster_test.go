@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// A cluster is three NATS servers that keep the same.
+// A cluster is three NATS servers that store the same data.
 type cluster struct {
 	t       *testing.T
 	options [3]natsserver.Options
@@ -53,7 +53,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// A reason is why a server ended by itself.
+// A reason is why a server ended on its own.
 type reason struct{ text atomic.Value }
 
 func (r *reason) Fatalf(format string, args ...any) { r.text.Store(fmt.Sprintf(format, args...)) }
@@ -93,12 +93,12 @@ func (c *cluster) flag() string {
 	return "--fleet=" + strings.Join(urls, ",")
 }
 
-// leader is the server through which most is asked of what NATS keeps.
+// leader returns the index of JetStream's leader.
 func (c *cluster) leader() int {
 	return slices.IndexFunc(c.servers[:], func(s *natsserver.Server) bool { return s.Running() && s.JetStreamIsLeader() })
 }
 
-// A fleet whose NATS servers, hub and recorders run by themselves, and of each of which one is lost.
+// A fleet with separate NATS servers, hubs and recorders loses one of each.
 func TestFleetOfServersThatAreThere(t *testing.T) {
 	t.Parallel()
 	db := postgresServer(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// Machines leave a fleet in all ways there are, and others of another age speak in it.
+// Machines leave a fleet in every possible way, and programs of other versions take part in it.
 func TestFleetMembers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, t.TempDir())
@@ -41,9 +41,9 @@ func TestFleetMembers(t *testing.T) {
 		if err := agents["ended"].stop(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		testkit.Until(t, "it was ended", why("ended", "the gpuwhy of that machine was ended"))
+		testkit.Until(t, "it was ended", why("ended", "gpuwhy on that machine was stopped"))
 		agents["killed"].kill()
-		testkit.Until(t, "nothing comes", why("killed", "nothing has come from that machine"))
+		testkit.Until(t, "nothing comes", why("killed", "nothing arrives from that machine"))
 	})
 	story("revoked", func(t *testing.T) {
 		if r := command(t, nil, "fleet", "remove", "gone", "--state-dir="+f.state); r.code != exitOK {
@@ -133,7 +133,7 @@ func TestFleetMembers(t *testing.T) {
 	}
 }
 
-// sealed is a record as a message of a version of the protocol, by hand, as docs/fleet.md says.
+// sealed builds a message of some protocol version by hand, as docs/fleet.md describes.
 func sealed(t *testing.T, major byte, record []byte) []byte {
 	t.Helper()
 	e, err := zstd.NewWriter(nil)
@@ -145,7 +145,7 @@ func sealed(t *testing.T, major byte, record []byte) []byte {
 	return append(append([]byte{'G', 'P', 'U', 'W', major, 0, byte(len(rest))}, rest...), e.EncodeAll(record, nil)...)
 }
 
-// What can't begin says why in one line, and what to do.
+// A program that can't start says why in one line, and what to do.
 func TestFleetProgramsWithoutAFleet(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// A fleet is a server, with its NATS, and what has joined it: real programs, each with credentials of its own.
+// A fleet is a server with its NATS, and the programs that have joined it: real programs, each with its own credentials.
 type fleet struct {
 	t      *testing.T // all programs end with it
 	state  string     // the server's state directory
@@ -28,7 +28,7 @@ type fleet struct {
 	server *program
 }
 
-// pace is how often the machines of a fleet are read. One is silent when two readings and two seconds have passed.
+// pace is how often the machines of a fleet are read. A machine is silent after two intervals and two seconds.
 const pace = "--interval=500ms"
 
 func newFleet(t *testing.T, state string) *fleet {
@@ -46,7 +46,7 @@ func (f *fleet) serve() {
 
 var inLine = regexp.MustCompile(`printf %s ([A-Za-z0-9+/=]+)`)
 
-// joins makes credentials as somebody would who joins.
+// joins makes credentials as for a machine that joins.
 func (f *fleet) joins(name string, args ...string) (file string) {
 	f.t.Helper()
 	r := command(f.t, nil, append([]string{"fleet", "join-command", name, "--state-dir=" + f.state, "--host=127.0.0.1", "--fleet-listen=" + f.addr}, args...)...)
@@ -65,7 +65,7 @@ func (f *fleet) joins(name string, args ...string) (file string) {
 	return file
 }
 
-// agent starts an agent, which also has a page of its own, to see from there what it knows.
+// agent starts an agent that also serves a page, which shows what it knows.
 func (f *fleet) agent(name string, env []string, args ...string) *program {
 	f.t.Helper()
 	lacks := func(flag string) bool {
@@ -86,7 +86,7 @@ func (f *fleet) hub(name string) *program {
 	return start(f.t, nil, "hub", "--fleet=tls://"+f.addr, "--fleet-credentials="+f.joins(name, "--hub"), "--node="+name, pace)
 }
 
-// stories tells one after the other: what follows rests on what was told.
+// stories runs stories one after the other. Each builds on the ones before.
 func stories(t *testing.T) func(name string, tell func(*testing.T)) {
 	return func(name string, tell func(*testing.T)) {
 		t.Helper()
@@ -96,7 +96,7 @@ func stories(t *testing.T) func(name string, tell func(*testing.T)) {
 	}
 }
 
-// A watcher is a viewer that remembers what it was told.
+// A watcher is a viewer that remembers what it has received.
 type watcher struct {
 	*viewer
 	mu      sync.Mutex
@@ -108,7 +108,7 @@ type watcher struct {
 	ended   error
 }
 
-// watch begins to look on.
+// watch starts a watcher.
 func (p *program) watch() *watcher {
 	p.t.Helper()
 	w := &watcher{viewer: p.dial(), newest: map[string]contract.Update{}, live: map[string]contract.Update{}, updates: map[string]int{}, replies: map[string][]contract.Update{}}
@@ -157,7 +157,7 @@ func (w *watcher) note(m *client.Message) error {
 	return nil
 }
 
-// of is the newest update of a node.
+// of returns a node's newest update.
 func (w *watcher) of(node string) (contract.Update, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +165,7 @@ func (w *watcher) of(node string) (contract.Update, bool) {
 	return u, ok
 }
 
-// heard is what was told of the alerts of a rule at a node, in order.
+// heard returns the events about a rule's alerts at a node, in order.
 func (w *watcher) heard(node, rule string) (all []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,19 +184,19 @@ func (w *watcher) heard(node, rule string) (all []string) {
 	return all
 }
 
-// lives reports whether all nodes are there, and not silent.
+// lives reports whether all nodes are present and not silent.
 func (w *watcher) lives(nodes ...string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !slices.ContainsFunc(nodes, func(node string) bool { return !w.goesOn(node) })
 }
 
-// goesOn reports whether the newest of a node is that it is there. Who calls has w.mu.
+// goesOn reports whether a node is present in its newest update. The caller holds w.mu.
 func (w *watcher) goesOn(node string) bool {
 	return w.newest[node].Node != "" && w.newest[node].SilentSince == ""
 }
 
-// news reports whether two newer readings of all nodes have come since now: the first may have been made before.
+// news reports whether two newer readings of all nodes have arrived since now; the first may have been made earlier.
 func (w *watcher) news(nodes ...string) func() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +208,7 @@ func (w *watcher) news(nodes ...string) func() bool {
 	}
 }
 
-// lastOf is the newest update of a node while it was not silent.
+// lastOf returns a node's newest update from before it was silent.
 func (w *watcher) lastOf(node string) contract.Update {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// Ten machines and two hubs, through all that happens to a fleet.
+// Ten machines and two hubs go through everything that happens to a fleet.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, t.TempDir())
@@ -187,7 +187,7 @@ func TestFleet(t *testing.T) {
 		testkit.Until(t, "gpu-01 is silent at both hubs", func() bool { return silent(watchers[0]) && silent(watchers[1]) })
 		for i, w := range watchers {
 			u, _ := w.of("lab:gpu-01")
-			if last := w.lastOf("lab:gpu-01"); u.SilentSince < last.Timestamp || !strings.Contains(u.Reason, "nothing has come") || len(u.GPUs) != 1 {
+			if last := w.lastOf("lab:gpu-01"); u.SilentSince < last.Timestamp || !strings.Contains(u.Reason, "nothing arrives") || len(u.GPUs) != 1 {
 				t.Errorf("hub %d says of gpu-01: since %q (its last reading: %s), %q", i+1, u.SilentSince, last.Timestamp, u.Reason)
 			}
 		}
@@ -230,8 +230,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// The disk of the server is full for a while: machines stay live, the server says so, and what waited comes once there is
-// room, once.
+// The server's disk is full for a while: machines stay live, the server says that its disk is full, and waiting data arrives
+// once there is space, exactly once.
 func TestFleetOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, mount(t, "tmpfs", "size=32m"))
@@ -289,8 +289,8 @@ func TestFleetOnAFullDisk(t *testing.T) {
 	quiet(t, agent)
 }
 
-// quiet reports lines of a log that follow themselves more than a few times, as far as it is of one part: each problem is told
-// once. On a machine that stands still for a while there is more than one, and a line in between says that it was over.
+// quiet reports lines of one part's log that repeat more than a few times in a row, since each problem is logged once. On a
+// machine that stops for a while a problem may occur more than once, with a line in between that says it was over.
 func quiet(t *testing.T, p *program) {
 	t.Helper()
 	const few, flood = 4, 40
@@ -312,7 +312,7 @@ func quiet(t *testing.T, p *program) {
 	}
 }
 
-// samePast says how what a program keeps of a machine differs from what the machine keeps itself; empty for not at all.
+// samePast returns how a program's past of a machine differs from the machine's own; empty if it does not.
 func samePast(of, self *program, path string, from, to string) string {
 	query := "?from=" + from + "&to=" + to
 	var a, b contract.PastReadings

@@ -20,8 +20,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// What join-command prints does in a real shell what it says, whatever the machine is called; and what it wrote lets the
-// machine in until it is removed, while the server runs.
+// The line from join-command works in a real shell, whatever the machine's name is. The credentials that it writes let the
+// machine join until it is removed, while the server runs.
 func TestFleetJoin(t *testing.T) {
 	t.Parallel()
 	state, home := t.TempDir(), t.TempDir()
@@ -91,7 +91,7 @@ func TestFleetJoin(t *testing.T) {
 	}
 }
 
-// Without a server: the commands need none, and hubs, recorders and servers that are there already get their lines.
+// The commands need no running server, and also print lines for hubs, recorders and existing servers.
 func TestFleetCommands(t *testing.T) {
 	t.Parallel()
 	state := "--state-dir=" + t.TempDir()
@@ -112,8 +112,8 @@ func TestFleetCommands(t *testing.T) {
 		code         int
 		said, warned string
 	}{
-		{[]string{"list", state}, exitError, "", "no keys of a fleet"},
-		{[]string{"join-command", "gpu-1", state, "--fleet-host=10.0.0.1"}, exitOK, "gpuwhy agent --fleet='tls://10.0.0.1:4222' ", "a new fleet begins"},
+		{[]string{"list", state}, exitError, "", "no fleet keys"},
+		{[]string{"join-command", "gpu-1", state, "--fleet-host=10.0.0.1"}, exitOK, "gpuwhy agent --fleet='tls://10.0.0.1:4222' ", "a new fleet starts"},
 		{[]string{"join-command", "h", state, "--hub", "--host=::1"}, exitOK, "gpuwhy hub --fleet='tls://[::1]:4222' ", ""},
 		{[]string{"join-command", "r", state, "--recorder", "--host=x", "--history=postgres://u@db/past"}, exitOK, "--history='postgres://u@db/past'", ""},
 		{[]string{"list", state}, exitOK, "recorder", ""},
@@ -123,7 +123,7 @@ func TestFleetCommands(t *testing.T) {
 		{[]string{"join-command", "n", "--account-seed=/nowhere", "--fleet=nats://a"}, exitUsage, "", "--account-seed"},
 		{[]string{"join-command", "a:b", state}, exitUsage, "", "--cluster"},
 		{[]string{"join-command", "a\nb", state}, exitUsage, "", "printable"},
-		{[]string{"join-command", "..", state}, exitUsage, "", "stands in addresses"},
+		{[]string{"join-command", "..", state}, exitUsage, "", "means something else in URLs"},
 		{[]string{"join-command", "", state}, exitUsage, "", "printable"},
 		{[]string{"join-command", "a", "--host=x y", state}, exitUsage, "", "--host"},
 		{[]string{"join-command", "a", "--state-dir=none"}, exitError, "", "--state-dir"},
@@ -136,7 +136,7 @@ func TestFleetCommands(t *testing.T) {
 	}
 }
 
-// The line is for where the running server listens and for a name of its certificate; nothing makes a second authority by mistake.
+// The line has the running server's port and a name from its certificate. Nothing creates a second authority by mistake.
 func TestJoinCommandAsksTheServer(t *testing.T) {
 	t.Parallel()
 	state, home := t.TempDir(), t.TempDir()
@@ -174,12 +174,12 @@ func TestJoinCommandAsksTheServer(t *testing.T) {
 	if err := f.server.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if r := join("--state-dir=" + state); r.code != exitOK || !strings.Contains(r.stdout, ":"+port+"' ") || !strings.Contains(r.stderr, "does not run now") {
+	if r := join("--state-dir=" + state); r.code != exitOK || !strings.Contains(r.stdout, ":"+port+"' ") || !strings.Contains(r.stderr, "is not running") {
 		t.Errorf("while the server does not run: %+v", r)
 	}
 }
 
-// What is printed is an address that other machines can use.
+// The printed address is one that other machines can use.
 func TestWhereMachinesJoin(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -200,13 +200,13 @@ func TestWhereMachinesJoin(t *testing.T) {
 func TestFleetSettings(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ args, want string }{
-		{"--node=..", "stands in addresses"},
-		{"--node=.", "stands in addresses"},
+		{"--node=..", "means something else in URLs"},
+		{"--node=.", "means something else in URLs"},
 		{"--fleet=http://x", "does not begin with nats:// or tls://"},
-		{"--fleet=x", "is no URL"},
-		{"--fleet=nats://u:p@x", "has a user or a token"},
+		{"--fleet=x", "is not the URL of a NATS server"},
+		{"--fleet=nats://u:p@x", "contains a user or a token"},
 		{"--fleet=nats://x/y", "more than a host"},
-		{"--fleet-credentials=x", "of no use without --fleet"},
+		{"--fleet-credentials=x", "no effect without --fleet"},
 		{"--fleet-listen=4222", "--fleet-listen"},
 		{"--fleet-listen=:x", "number from 0"},
 		{"--fleet-listen=:4222 --state-dir=none", "--state-dir"},
@@ -228,7 +228,7 @@ func TestFleetSettings(t *testing.T) {
 	}
 }
 
-// What `make demo-fleet` starts: a hub that shows three simulated machines. All ends with the script, and nothing is left.
+// `make demo-fleet` starts a hub that shows three simulated machines. Everything ends with the script, and nothing is left behind.
 func TestDemoFleet(t *testing.T) {
 	t.Parallel()
 	temporary := t.TempDir()
@@ -276,7 +276,7 @@ func TestDemoFleet(t *testing.T) {
 	}
 	defer busy.Close()
 	out, err := demo("--listen", busy.Addr().String()).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "another program listens") {
+	if err == nil || !strings.Contains(string(out), "another program is listening") {
 		t.Errorf("with a port that is taken: %v, %s", err, out)
 	}
 }

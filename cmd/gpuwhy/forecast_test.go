@@ -52,7 +52,7 @@ func leaked(t *testing.T, dir string, of store.Key, used float64) {
 	}
 }
 
-// A leak that began before the program did is told: as an alert, by the API, on the pages and in a terminal.
+// A leak that began before the program started is reported: as an alert, by the API, on the pages and in a terminal.
 func TestALeakIsForetold(t *testing.T) {
 	t.Parallel()
 	const total, reserved, left = 24 << 30, 0.5 * (1 << 30), 2 << 30
@@ -65,7 +65,7 @@ func TestALeakIsForetold(t *testing.T) {
 	p := start(t, lib.Env(), "--interval=1s", "--node=box", "--state-dir="+dir, "--alert-rules="+rules, "--electricity-price=0.3")
 
 	a := p.dial().nextAlert("the memory is full soon", func(a contract.Alert) bool { return a.Rule == "memory_full_soon" && a.State == "firing" })
-	if minutes := value(t, "value", a.Value); math.Abs(minutes-20) > 5 || a.Unit != "min" || !strings.Contains(a.Message, "will have its memory full in about ") || a.Advice == "" {
+	if minutes := value(t, "value", a.Value); math.Abs(minutes-20) > 5 || a.Unit != "min" || !strings.Contains(a.Message, "will fill its memory in about ") || a.Advice == "" {
 		t.Errorf("%+v", a)
 	}
 	var list contract.Forecasts

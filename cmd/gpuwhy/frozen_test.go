@@ -22,14 +22,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// A disk is a file system of its own, which can be frozen as backups do it: what writes to it waits in the kernel, where no signal
-// reaches it.
+// A disk is a separate file system that can be frozen, as backups do: a process that writes to it waits in the kernel, where no
+// signal reaches it.
 type disk struct {
 	t   *testing.T
 	dir string
 }
 
-// newDisk mounts one until the test ends. Only root may.
+// newDisk mounts a disk until the test ends. Only root may do that.
 func newDisk(t *testing.T) *disk {
 	t.Helper()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
@@ -63,7 +63,7 @@ func (d *disk) do(command string, args ...string) {
 	}
 }
 
-// freeze freezes the disk until the function is called that it returns, or the test ends, in whatever way.
+// freeze freezes the disk until the returned function is called, or the test ends in any way.
 func (d *disk) freeze() (thaw func()) {
 	d.t.Helper()
 	// A frozen disk that is left behind would hold the machine: this also thaws it where the tests are killed.
@@ -87,8 +87,8 @@ func (d *disk) freeze() (thaw func()) {
 	return thaw
 }
 
-// While the disk of the state is frozen, live updates keep their rhythm, alerts fire and are sent, and health says that the past
-// is not written. SIGTERM ends the program; another one can begin on the same port, and keeps what it has once the disk is thawed.
+// While the state's disk is frozen, live updates go on, alerts fire and are sent, and health says that the past can't be written.
+// SIGTERM ends the program. Another one can start on the same port, and stores its data once the disk is thawed.
 func TestAFrozenDisk(t *testing.T) {
 	t.Parallel()
 	messages := make(chan string, 100)
@@ -167,7 +167,7 @@ group_interval: 1s
 	}
 }
 
-// What waits while a disk is frozen is written when it is thawed, by the program that runs.
+// Data that waits while a disk is frozen is written by the running program once the disk is thawed.
 func TestAThawedDisk(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -184,8 +184,8 @@ func TestAThawedDisk(t *testing.T) {
 	killAndLook(p, filepath.Join(d.dir, "state"), silence)
 }
 
-// While the disk of a fleet's server is frozen, machines stay live and may come back. SIGTERM ends the server, and all connections to
-// it; started again on the frozen disk it is there for itself, and for the fleet once the disk is thawed.
+// While the disk of a fleet's server is frozen, machines stay live and may reconnect. SIGTERM ends the server and all connections to
+// it. Restarted on the frozen disk, it shows its own machine at once, and serves the fleet once the disk is thawed.
 func TestAFrozenDiskOfAFleet(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -222,7 +222,7 @@ func TestAFrozenDiskOfAFleet(t *testing.T) {
 
 	f.serve()
 	f.server.fails("does not answer")
-	f.server.part("fleet", "failed", "the server of the fleet does not start")
+	f.server.part("fleet", "failed", "the fleet's server does not start")
 	thaw()
 	f.server.part("fleet", "ok")
 	agent.part("fleet", "ok")

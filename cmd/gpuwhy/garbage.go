@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// largeHeap is more than eight GPUs and their past need. What is in use beyond is viewers, or hundreds of GPUs.
+	// largeHeap is more than eight GPUs and their past need. A larger heap means viewers, or hundreds of GPUs.
 	largeHeap = 32 << 20
-	// ordinaryGarbage is Go's own: there may be as much garbage as there is memory in use.
+	// ordinaryGarbage is Go's default: as much garbage as memory in use.
 	ordinaryGarbage = 100
 	littleGarbage   = 50
 )
 
-// collectSooner lets less garbage wait beside a large heap. Viewers make little, so collections stay rare. In a small
-// heap there would be more collections, for next to nothing. docs/performance.md has the figures.
-// GOGC, where somebody has set it, stays.
+// collectSooner collects garbage earlier in a large heap. Viewers make little garbage, so collections stay rare. In a small
+// heap it would cause more collections and save almost nothing. docs/performance.md has the figures. If GOGC is set, it
+// stays as it is.
 func collectSooner() {
 	if os.Getenv("GOGC") == "" {
 		afterCollection(ordinaryGarbage)
 	}
 }
 
-// share leaves to helpers their shares of the memory that somebody has set a limit for (GOMEMLIMIT).
+// share leaves the helpers their shares of the memory limit (GOMEMLIMIT), if one is set.
 func share(helpers int) {
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		_, rest := helper.Share(limit, helpers)
@@ -35,7 +35,7 @@ func share(helpers int) {
 	}
 }
 
-// afterCollection decides with each collection, which a value that nobody holds tells.
+// afterCollection sets the limit after each collection, which it detects by the cleanup of an unreachable value.
 func afterCollection(percent int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -46,7 +46,7 @@ func afterCollection(percent int) {
 	runtime.AddCleanup(new([16]byte), afterCollection, percent)
 }
 
-// garbageBeside is how much garbage there may be before it is collected, in percent of so many bytes in use.
+// garbageBeside returns how much garbage may build up before a collection, in percent of the bytes in use.
 func garbageBeside(live uint64) int {
 	if live >= largeHeap {
 		return littleGarbage

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// Beside a large heap less garbage waits for its collection.
+// With a large heap, less garbage builds up before a collection.
 func TestGarbageBesideALargeHeap(t *testing.T) {
 	t.Setenv("GOGC", "")
 	if small, large := garbageBeside(largeHeap-1), garbageBeside(largeHeap); small != ordinaryGarbage || large != littleGarbage {

@@ -18,19 +18,19 @@ import (
 )
 
 type healthcheckCommand struct {
-	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default what --listen and --base-path say."`
+	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
 	commonFlags
 	addressFlags
 }
 
-// Run asks a running gpuwhy whether it is ready. A container's health check has the variables of the container, and not the
-// arguments of its program: where nobody listens at the address of these settings, that program is looked for.
+// Run asks a running gpuwhy whether it is ready. A container's health check has the container's variables, but not the arguments
+// of its program. So if nobody listens at the address of these settings, Run looks for that program.
 func (c healthcheckCommand) Run(env *environment) error {
 	err := c.ready(env.ctx, c.URL)
 	if errors.Is(err, client.ErrNobody) && c.URL == "" && !slices.ContainsFunc(env.args, saysWhere) {
 		found, records := beside("/proc", &c.addressFlags)
 		if records {
-			_, err := fmt.Fprintln(env.stdout, "gpuwhy record runs")
+			_, err := fmt.Fprintln(env.stdout, "gpuwhy record is running")
 			return err
 		}
 		if found != &c.addressFlags {
@@ -46,7 +46,7 @@ func (c healthcheckCommand) Run(env *environment) error {
 	return err
 }
 
-// ready asks the gpuwhy at an address whether it is ready; if that is empty, the one that these settings are for.
+// ready asks the gpuwhy at an address, or if that is empty the one with these settings, whether it is ready.
 func (f *addressFlags) ready(ctx context.Context, address string) error {
 	const longest = 5 * time.Second
 	c, err := f.client(address, client.Options{Patience: client.Patience{Silent: longest, Working: longest, Stalled: longest}})
@@ -62,9 +62,9 @@ func saysWhere(arg string) bool {
 	return slices.Contains([]string{"--listen", "--base-path", "--config"}, name)
 }
 
-// beside returns the address settings of the gpuwhy that runs in the container of this program, by its arguments and the variables that both
-// have. They are own where none runs there, where several do, or where one does with these. records says that a recorder
-// runs there, which serves nothing.
+// beside returns the address settings of the gpuwhy that runs in this program's container, from its arguments and the shared variables. It
+// returns own if none runs there, if several do, or if one runs with those settings. records says that a recorder runs there, which serves
+// nothing.
 func beside(proc string, own *addressFlags) (found *addressFlags, records bool) {
 	group, err := os.ReadFile(filepath.Join(proc, "self", "cgroup"))
 	if err != nil {
@@ -93,7 +93,7 @@ func beside(proc string, own *addressFlags) (found *addressFlags, records bool) 
 		switch c, writes := settingsOf(args[1:]); {
 		case writes:
 			recorders++
-		case c == nil, strings.HasSuffix(c.address(), ":0"): // which port that is, nobody says
+		case c == nil, strings.HasSuffix(c.address(), ":0"): // the port is unknown
 		case c.address() == own.address() && c.BasePath == own.BasePath:
 			return own, false
 		default:
@@ -109,7 +109,7 @@ func beside(proc string, own *addressFlags) (found *addressFlags, records bool) 
 	return own, false
 }
 
-// settingsOf are those of where a gpuwhy with these arguments and our variables serves; nil where it serves nothing, as one that records.
+// settingsOf returns the address settings of a gpuwhy with these arguments and our variables; nil if it serves nothing, such as a recorder.
 func settingsOf(args []string) (f *addressFlags, records bool) {
 	cmd, err := parse(args, io.Discard, io.Discard)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// The health check of a container finds a program whose settings are arguments: the check has its variables alone.
+// A container's health check finds a program whose settings are arguments, though the check itself has only the variables.
 func TestHealthcheckFindsArguments(t *testing.T) {
 	t.Parallel()
 	own := filepath.Join(t.TempDir(), "gpuwhy-in-a-container") // no other test's programs are called so

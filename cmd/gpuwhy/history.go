@@ -24,13 +24,13 @@ import (
 // historyFile is the database in the state directory.
 const historyFile = "history.db"
 
-// Where the past may be kept, beside the address of a PostgreSQL.
+// The values of --history, besides the address of a PostgreSQL database.
 const (
 	historySQLite = "sqlite"
 	historyOff    = "off"
 )
 
-// check reads an address, which may have a password, and is in no error.
+// check checks an address. The address may have a password, so errors do not quote it.
 func (f *historyFlags) check() error {
 	switch {
 	case f.History == historySQLite || f.History == historyOff:
@@ -39,14 +39,14 @@ func (f *historyFlags) check() error {
 			return err
 		}
 	default:
-		return errors.New("--history: must be sqlite, off, or the address of a PostgreSQL, postgres://USER@HOST/DATABASE")
+		return errors.New("--history: must be sqlite, off, or the address of a PostgreSQL database, postgres://USER@HOST/DATABASE")
 	}
 	return nil
 }
 
 // retentionFlags say for how long the past is kept.
 type retentionFlags struct {
-	HistoryRetention string `group:"past" default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long each reading, spans of a minute and spans of a quarter of an hour are kept."`
+	HistoryRetention string `group:"past" default:"raw=48h,1m=30d,15m=2y" placeholder:"TIERS" help:"How long to keep single readings (raw), summaries of a minute (1m) and summaries of 15 minutes (15m)."`
 
 	retention store.Retention
 }
@@ -58,7 +58,7 @@ func (f *retentionFlags) check() (err error) {
 	return nil
 }
 
-// keepsHistory reports whether a past is kept, and whether that is on a server.
+// keepsHistory reports whether a past is kept, and whether it is on a server.
 func (f *keptFlags) keepsHistory() (kept, onServer bool) {
 	onServer = postgres.Scheme(f.History)
 	return onServer || f.History != historyOff && f.StateDir != "", onServer
@@ -66,12 +66,12 @@ func (f *keptFlags) keepsHistory() (kept, onServer bool) {
 
 func (f *keptFlags) historyFile() string { return filepath.Join(f.StateDir, historyFile) }
 
-// historyPlace tells the database from a copy of it on another machine or in another folder; empty for one on a server.
+// historyPlace distinguishes the database from a copy on another machine or in another folder; empty for one on a server.
 func (f *keptFlags) historyPlace() string {
 	if _, onServer := f.keepsHistory(); onServer {
 		return ""
 	}
-	file, _ := filepath.Abs(f.historyFile()) // else it is empty, and the database alone says which it is
+	file, _ := filepath.Abs(f.historyFile()) // without a path, only the database's own ID identifies it
 	return f.hostname + ":" + file
 }
 
@@ -79,7 +79,7 @@ func (f *keptFlags) server() postgres.Config {
 	return postgres.Config{URL: f.History, Name: insight.Key(f.Cluster, f.name())}
 }
 
-// ownServer is server for the one who writes there. It is an error while it is not known which installation that is.
+// ownServer is like server, for the program that writes there. It fails while the installation is unknown.
 func (d *daemon) ownServer() (postgres.Config, error) {
 	of := d.server()
 	i, err := d.installation.Installation()
@@ -87,9 +87,8 @@ func (d *daemon) ownServer() (postgres.Config, error) {
 	return of, err
 }
 
-// newHistory is where the past is kept, if anywhere. It is opened by its first use. Who reads no machine keeps none, and may
-// show what others keep on a server.
-// node is the name of the only node that the program reads; empty for several.
+// newHistory returns where the past is kept, if anywhere. The first use opens it. A program that reads no machine keeps no past,
+// but may show the past that others keep on a server. node is the name of the only node that the program reads; empty for several.
 func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History {
 	kept, onServer := d.keepsHistory()
 	if !kept || as.reads == nil && !onServer {
@@ -99,11 +98,11 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History
 	begun := func() {
 		select {
 		case anew <- struct{}{}:
-		default: // it is known already
+		default: // already known
 		}
 	}
 	var outbox *deliver.Outbox
-	if as.publishes && !as.shows && !onServer { // who shows the fleet records it, and so does a server that all write to
+	if as.publishes && !as.shows && !onServer { // a program that shows the fleet records it; a shared server needs no delivery
 		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: d.installation.ID})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
@@ -128,8 +127,8 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *app.History
 		Outbox: outbox, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
 }
 
-// adopt gives what the store has of this installation to it, and to the name that the machine has now. err is the error of opening the store,
-// which is closed after another one.
+// adopt moves this installation's data in the store to the machine's current name. err is the error of opening the store. adopt closes
+// the store after any other error.
 func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, node string, log *slog.Logger) error {
 	if err != nil {
 		return err
@@ -144,47 +143,47 @@ func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, n
 		return errors.Join(err, s.Close())
 	}
 	if was != "" {
-		log.Info("this machine has got another name, and keeps its past", "was", was, "is", node)
+		log.Info("this machine has a new name, and keeps its past", "was", was, "is", node)
 	}
 	return nil
 }
 
-// permits is what may be shown of the past now, whatever was kept.
+// permits returns what may be shown of the past now, whatever was stored.
 func (f *privacyFlags) permits() history.Permits { return host.ShowCommands(f.ShowCommands).OfUser() }
 
-// ownedPast opens the past to change it, which no other program may have then, unless it is on a server. It makes none. Every error
-// is a [gpu.Advice].
+// ownedPast opens the past to change it. Unless it is on a server, no other program may have it open. It does not create one. Every
+// error is a [gpu.Advice].
 func (f *keptFlags) ownedPast(ctx context.Context, log *slog.Logger) (st store.Store, where string, err error) {
 	viewed, where, err := f.keptPast(ctx)
 	if _, onServer := f.keepsHistory(); err != nil || onServer {
 		return viewed, where, err
 	}
-	// What is damaged would be set aside by opening or changing it.
+	// Opening or changing a damaged file would set it aside.
 	if err := errors.Join(viewed.Check(ctx), viewed.Close()); err != nil {
 		return nil, "", err
 	}
 	st, err = sqlite.Open(ctx, sqlite.Options{File: where, Log: log, Now: time.Now})
 	if errors.Is(err, store.ErrLocked) {
 		advice := gpu.AsAdvice(err)
-		advice.Try = "end it first, and start it again afterwards"
+		advice.Try = "stop it first, and start it again afterwards"
 		return nil, "", &advice
 	}
 	return st, where, err
 }
 
-// keptPast opens the past that a gpuwhy with these settings keeps, to read it also while that one runs. where names it for
-// people. Every error is a [gpu.Advice].
+// keptPast opens the past of a gpuwhy with these settings for reading, even while that gpuwhy runs. where names it for people.
+// Every error is a [gpu.Advice].
 func (f *keptFlags) keptPast(ctx context.Context) (st store.Store, where string, err error) {
 	switch kept, onServer := f.keepsHistory(); {
 	case !kept:
 		return nil, "", &gpu.Advice{
-			What: "with these settings no past is kept", Try: "name the folder with --state-dir, or the database with --history",
+			What: "no past is kept with these settings", Try: "name the folder with --state-dir, or the database with --history",
 		}
 	case onServer:
 		if st, err = postgres.View(f.server()); err != nil {
 			return nil, "", err
 		}
-		return st, "the database of --history", nil
+		return st, "the database named by --history", nil
 	}
 	file, err := sqlite.View(ctx, f.historyFile())
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// historyCommand is about the database itself.
+// historyCommand manages the database of the past.
 type historyCommand struct {
-	Size    historySize    `cmd:"" help:"Say how much is kept, and how much it will be with --history-retention."`
-	Export  historyExport  `cmd:"" help:"Print all readings, sessions, causes or events of a span of time, as CSV or JSON."`
-	Compact historyCompact `cmd:"" help:"Give room back that the database does not use."`
-	Check   historyCheck   `cmd:"" help:"Look for damage in the database; exit status 1 if there is some."`
+	Size    historySize    `cmd:"" help:"Show how large the past is, and how large it will grow with --history-retention."`
+	Export  historyExport  `cmd:"" help:"Print all readings, sessions, causes or events of a time span, as CSV or JSON."`
+	Compact historyCompact `cmd:"" help:"Free the space that the database no longer uses."`
+	Check   historyCheck   `cmd:"" help:"Check the database for damage; exit with status 1 if there is any."`
 }
 
 type historySize struct {
@@ -26,21 +26,21 @@ type historySize struct {
 	askingFlags
 }
 
-// Run prints how much is kept.
+// Run prints how large the past is.
 func (c historySize) Run(env *environment) error {
 	return tellPast(env, &pastFlags{askingFlags: c.askingFlags, JSON: c.JSON, URL: c.URL}, client.GetHistorySize(), term.PastSize)
 }
 
 type historyExport struct {
-	What   string   `arg:"" enum:"readings,sessions,causes,events" help:"What: readings, sessions, causes or events."`
-	When   string   `arg:"" optional:"" default:"24h" help:"When, as for gpuwhy past; the last 24 hours by default."`
+	What   string   `arg:"" enum:"readings,sessions,causes,events" help:"What to print: readings, sessions, causes or events."`
+	When   string   `arg:"" optional:"" default:"24h" help:"Time span, as for gpuwhy past; the last 24 hours by default."`
 	GPU    []string `placeholder:"GPU" help:"A GPU, by index or UUID; repeatable, all by default."`
-	User   string   `help:"Sessions of one user; of all by default."`
-	Kind   []string `placeholder:"KIND" help:"Events of a kind, such as xid; repeatable, all by default."`
-	Metric []string `placeholder:"METRIC" help:"A quantity of readings, such as power_draw; repeatable, all of GPUs by default."`
-	Tier   string   `placeholder:"TIER" help:"Readings as they are kept: raw, 1m, 15m or 6h; by default the finest that there is for all of the time."`
-	TZ     string   `name:"tz" placeholder:"ZONE" help:"The time zone in which times are understood; this machine's by default."`
-	JSON   bool     `name:"json" help:"Print JSON in place of CSV."`
+	User   string   `help:"Only sessions of this user; all by default."`
+	Kind   []string `placeholder:"KIND" help:"Only events of this kind, such as xid; repeatable, all by default."`
+	Metric []string `placeholder:"METRIC" help:"Only this reading, such as power_draw; repeatable, all readings of GPUs by default."`
+	Tier   string   `placeholder:"TIER" help:"Resolution of readings: raw, 1m, 15m or 6h; by default the finest that covers the whole span."`
+	TZ     string   `name:"tz" placeholder:"ZONE" help:"Time zone for times without one; this machine's by default."`
+	JSON   bool     `name:"json" help:"Print JSON instead of CSV."`
 	URL    string   `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`
 	askingFlags
 }
@@ -49,7 +49,7 @@ func (c *historyExport) check() error {
 	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
 }
 
-// Run prints what is kept, as it comes.
+// Run prints the past as it arrives.
 func (c historyExport) Run(env *environment) error {
 	for name, parameter := range map[string]struct {
 		about string
@@ -74,7 +74,7 @@ func (c historyExport) Run(env *environment) error {
 
 type historyCompact struct{ databaseFlags }
 
-// Run makes the database as small as what is in it.
+// Run shrinks the database to the size of its content.
 func (c historyCompact) Run(env *environment) (err error) {
 	st, where, err := c.ownedPast(env.ctx, env.log)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c historyCompact) Run(env *environment) (err error) {
 
 type historyCheck struct{ databaseFlags }
 
-// Run says whether the database is sound. It harms no gpuwhy that writes to it.
+// Run checks the database for damage. It does not disturb a gpuwhy that writes to it.
 func (c historyCheck) Run(env *environment) (err error) {
 	st, where, err := c.keptPast(env.ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (c historyCheck) Run(env *environment) (err error) {
 	return err
 }
 
-// damage prints what was found, and returns what to do.
+// damage prints the damage, and returns what to do.
 func (c historyCheck) damage(env *environment, err error) error {
 	if !errors.Is(err, store.ErrCorrupt) {
 		return err
@@ -128,8 +128,8 @@ func (c historyCheck) damage(env *environment, err error) error {
 		}
 	}
 	if _, onServer := c.keepsHistory(); !onServer {
-		advice.Try = "save what can be read of it with the program sqlite3 (sqlite3 " + c.historyFile() + " .recover), and start gpuwhy again, " +
-			"which sets the file aside and begins a new one"
+		advice.Try = "save what is readable with the program sqlite3 (sqlite3 " + c.historyFile() + " .recover), then restart gpuwhy, " +
+			"which sets the file aside and starts a new one"
 	}
 	return &advice
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// unserved is a command that finds no server, if it asks for one.
+// unserved runs a command that finds no server, if it looks for one.
 func unserved(args ...string) []string {
 	if slices.Contains(args, "check") || slices.Contains(args, "compact") {
 		return slices.Clone(args)
@@ -28,7 +28,7 @@ func unserved(args ...string) []string {
 	return append(slices.Clone(args), noServer)
 }
 
-// The database of a program is measured, printed and checked while that program writes, and afterwards; it is made smaller only
+// A program's database can be measured, printed and checked while the program writes, and afterwards. It can be compacted only
 // afterwards.
 func TestTheDatabase(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestTheDatabase(t *testing.T) {
 		if r.code != exitOK {
 			t.Fatalf("%v: %+v", args, r)
 		}
-		if said := strings.Contains(r.stderr, "this is from "+file); said != (where == "") && args[1] != "check" && args[1] != "compact" {
+		if said := strings.Contains(r.stderr, "the answer is from "+file); said != (where == "") && args[1] != "check" && args[1] != "compact" {
 			t.Errorf("%v: where the answer comes from: %s", args, r.stderr)
 		}
 		return r
@@ -99,7 +99,7 @@ func TestTheDatabase(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r := command(t, nil, "history", "compact", "--state-dir="+dir)
-	if r.code != exitError || !strings.Contains(r.stderr, fmt.Sprintf("another gpuwhy, process %d", p.cmd.Process.Pid)) || !strings.Contains(r.stderr, "end it first") {
+	if r.code != exitError || !strings.Contains(r.stderr, fmt.Sprintf("another gpuwhy, process %d", p.cmd.Process.Pid)) || !strings.Contains(r.stderr, "stop it first") {
 		t.Errorf("while it runs: %+v", r)
 	}
 	p.remembered() // nothing of this has kept it from writing
@@ -143,7 +143,7 @@ func TestTheDatabase(t *testing.T) {
 	}
 }
 
-// What can't be asked is said before anything is opened, and what can't be opened with what to do.
+// Wrong questions are refused before anything is opened. If the database can't be opened, the error says what to do.
 func TestWrongQuestionsToTheDatabase(t *testing.T) {
 	t.Parallel()
 	text := t.TempDir()
@@ -162,7 +162,7 @@ func TestWrongQuestionsToTheDatabase(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct{ arg, says string }{
-		"nothing kept": {"--state-dir=none", "no past is kept: name the folder with --state-dir"},
+		"nothing kept": {"--state-dir=none", "no past is kept with these settings: name the folder with --state-dir"},
 		"no file":      {"--state-dir=" + t.TempDir(), "nothing of the past is kept there: start gpuwhy"},
 		"no database":  {"--state-dir=" + text, "is damaged: "},
 		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 does not answer"},
@@ -179,7 +179,7 @@ func TestWrongQuestionsToTheDatabase(t *testing.T) {
 	}
 }
 
-// Whoever may not read the file is told who may.
+// A user who may not read the file learns who may.
 func TestADatabaseOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
@@ -207,7 +207,7 @@ func TestADatabaseOfAnotherUser(t *testing.T) {
 	}
 }
 
-// refused runs gpuwhy as a user to whom modes of files apply.
+// refused runs gpuwhy as a user who is subject to file modes.
 func refused(t *testing.T, args ...string) (code int, out string) {
 	t.Helper()
 	child := asNobody(t, args...)

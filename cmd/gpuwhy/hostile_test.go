@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// Nothing that a device or a process says becomes markup or turns the text
-// around it, however long it is: through the driver, the hub and the scripts.
+// No text from a device or a process becomes markup or changes the text around it,
+// however long it is: through the driver, the hub and the scripts.
 func TestAHostileMachineShowsAsText(t *testing.T) {
 	t.Parallel()
 	marked := `<img src=x onerror="document.title='owned'"><script>document.title="owned"</script>`
@@ -81,8 +81,8 @@ func TestAHostileMachineShowsAsText(t *testing.T) {
 	check("by the scripts")
 }
 
-// processNamed starts a process of this name and with these arguments, which
-// ends with the test.
+// processNamed starts a process with this name and these arguments. It ends with
+// the test.
 func processNamed(t testing.TB, name string, args ...string) int {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), strings.ReplaceAll(name[:min(len(name), 200)], "/", "\u2215"))

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// With --idle-interval the driver is left alone while nobody looks, read at the usual interval as soon as somebody
-// does, and left alone again afterwards.
+// With --idle-interval, the driver is read seldom while nobody looks, at the usual interval as soon as somebody
+// does, and seldom again afterwards.
 func TestTheDriverIsReadSeldomWhileNobodyLooks(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// tools/install waits for another apt, asks for no lists where it needs none, and
-// says what is wrong with a package that it can't install. The real apt-get works
-// on directories of the test's own.
+// tools/install waits for another apt, fetches no package lists unless it needs them,
+// and says why it can't install a package. The real apt-get works on the test's own
+// directories.
 func TestToolsInstall(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// A machine that has got another name keeps what people said of its alerts, what was learned of it, and its past, in a file and on a server; what
-// waits is sent under the new name.
+// A renamed machine keeps its acknowledgments and silences, what gpuwhy learned about it, and its past, in a file and on a server. Waiting data is
+// sent under the new name.
 func TestAMachineWithAnotherName(t *testing.T) {
 	t.Parallel()
 	for _, on := range []string{"in a file", "on a server"} {
@@ -87,7 +87,7 @@ func TestAMachineWithAnotherName(t *testing.T) {
 	}
 }
 
-// Where no folder is known to keep anything in, a program says so.
+// Without a folder to keep state in, a program says so.
 func TestNoHome(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -96,12 +96,12 @@ func TestNoHome(t *testing.T) {
 			continue // who may write there
 		}
 		p := start(t, append(lib.Env(), "GPUWHY_STATE_DIR=", "STATE_DIRECTORY=", "XDG_STATE_HOME=", "HOME="+home), fast)
-		p.log.await(t, "nothing is kept over a restart")
-		p.part("state", "failed", "nothing is kept over a restart", "--state-dir")
+		p.log.await(t, "nothing is kept across a restart")
+		p.part("state", "failed", "nothing is kept across a restart", "--state-dir")
 	}
 }
 
-// What others may change or read is warned of.
+// gpuwhy warns about state that others may change or read.
 func TestOpenStateIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -110,7 +110,7 @@ func TestOpenStateIsWarnedOf(t *testing.T) {
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(p.log.String(), "take that from them") {
+	if strings.Contains(p.log.String(), "remove that permission") {
 		t.Errorf("a folder of its own is warned of: %s", p.log)
 	}
 	for name, mode := range map[string]os.FileMode{"": 0o777, "fleet/authority.json": 0o644, "fleet/server.creds": 0o640} {
@@ -119,7 +119,7 @@ func TestOpenStateIsWarnedOf(t *testing.T) {
 		}
 	}
 	p = start(t, nil, args...)
-	for _, says := range []string{"everybody may write to a folder", "authority.json", "server.creds"} {
+	for _, says := range []string{"everyone may write to a folder", "authority.json", "server.creds"} {
 		p.log.await(t, says)
 	}
 }

@@ -23,30 +23,30 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// nowhere is a state directory in which nothing is kept.
+// nowhere is the value of --state-dir that keeps nothing.
 const nowhere = "none"
 
-// defaultStateDir is where a program of this user keeps things. Where it has no home, that is an error.
+// defaultStateDir returns where this user's programs keep state. Without a home folder, that is an error.
 func defaultStateDir() (string, error) {
-	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" { // of systemd, for this unit alone
+	if dir := os.Getenv("STATE_DIRECTORY"); dir != "" { // set by systemd, for this unit only
 		return filepath.SplitList(dir)[0], nil
 	}
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {
 		home, err := os.UserHomeDir()
 		if err == nil && !filepath.IsAbs(home) {
-			err = fmt.Errorf("the home folder %q is no absolute path", home)
+			err = fmt.Errorf("the home folder %q is not an absolute path", home)
 		}
 		if err != nil {
-			return "", fmt.Errorf("there is no folder for it: neither STATE_DIRECTORY nor XDG_STATE_HOME is set, and %w", err)
+			return "", fmt.Errorf("there is no folder to use: neither STATE_DIRECTORY nor XDG_STATE_HOME is set, and %w", err)
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(base, "gpuwhy"), nil
 }
 
-// takeStateDir makes sure that this program alone can keep something, and has a scribe write it. release ends that. Where
-// nobody has asked for it, that it can't be kept ends nothing.
+// takeStateDir makes sure that only this program writes to the state directory, and starts a scribe that writes. release ends both. If
+// the directory is only the default, a failure does not end the program.
 func (d *daemon) takeStateDir(log *slog.Logger) (release func() error, err error) {
 	none := func() error { return nil }
 	if d.StateDir == "" {
@@ -63,7 +63,7 @@ func (d *daemon) takeStateDir(log *slog.Logger) (release func() error, err error
 }
 
 func (d *daemon) tryStateDir(log *slog.Logger) error {
-	// A disk that does not even say whether the folder is there has to be seen to before anything starts.
+	// If the disk does not even say whether the folder exists, somebody must fix it before gpuwhy can start.
 	_, err := regular.InTime(func() (fs.FileInfo, error) { return os.Stat(d.StateDir) })
 	if errors.Is(err, regular.ErrSlow) {
 		return fmt.Errorf("--state-dir %q: %w", d.StateDir, err)
@@ -73,21 +73,21 @@ func (d *daemon) tryStateDir(log *slog.Logger) error {
 	switch _, told := errors.AsType[*gpu.Advice](err); {
 	case err == nil:
 	case errors.Is(err, regular.ErrSlow):
-		log.Warn("the disk of the state directory takes no writes: the past and the state are kept as soon as it does", "dir", d.StateDir, "try", store.TrySlow)
+		log.Warn("the disk of the state directory accepts no writes: the past and the state are kept once it does", "dir", d.StateDir, "try", store.TrySlow)
 	case told:
 		return errors.Join(err, s.Close())
 	default:
 		return errors.Join(usageError{fmt.Errorf("--state-dir %q: %w", d.StateDir, err)}, s.Close())
 	}
 	installation := &state.Installed{Shelf: s}
-	if _, err := installation.Installation(); errors.Is(err, state.ErrDamaged) { // else it is known later
+	if _, err := installation.Installation(); errors.Is(err, state.ErrDamaged) { // otherwise it becomes known later
 		return errors.Join(err, s.Close())
 	}
 	d.scribe, d.installation = s, installation
 	return nil
 }
 
-// helpers are the processes that belong to this one, by name.
+// helpers returns the pids of this program's helper processes, by name.
 func (d *daemon) helpers() map[string]int {
 	pids := map[string]int{}
 	if d.scribe != nil {
@@ -102,10 +102,10 @@ func (d *daemon) helpers() map[string]int {
 
 func (d *daemon) helperPids() []int { return slices.Collect(maps.Values(d.helpers())) }
 
-// helperCosts are what they cost.
+// helperCosts returns what the helpers cost.
 func (d *daemon) helperCosts() (all []metrics.Helper) {
 	for name, pid := range d.helpers() {
-		if resident, cpu, err := helper.Cost(pid); err == nil { // else it has ended
+		if resident, cpu, err := helper.Cost(pid); err == nil { // otherwise it has ended
 			all = append(all, metrics.Helper{Name: name, Resident: resident, CPU: cpu})
 		}
 	}
@@ -113,12 +113,12 @@ func (d *daemon) helperCosts() (all []metrics.Helper) {
 	return all
 }
 
-// warnOpenState says that others may change what is kept, or read the keys of a fleet.
+// warnOpenState warns if others may change the state, or read a fleet's keys.
 func (f *stateFlags) warnOpenState(log *slog.Logger) {
 	if f.StateDir == "" {
 		return
 	}
-	_, _ = regular.InTime(func() (none struct{}, err error) { // a disk that does not answer holds up nobody
+	_, _ = regular.InTime(func() (none struct{}, err error) { // don't wait for a disk that does not answer
 		f.warnOpen(log)
 		return none, nil
 	})
@@ -128,12 +128,12 @@ func (f *stateFlags) warnOpen(log *slog.Logger) {
 	keys := filepath.Join(f.StateDir, broker.Dir)
 	for _, dir := range []string{f.StateDir, keys} {
 		if mode, open := open(dir, 0o002); open {
-			log.Warn("everybody may write to a folder in which gpuwhy keeps things: take that from them", "folder", dir, "mode", mode, "try", "chmod o-w")
+			log.Warn("everyone may write to a folder of gpuwhy's state: remove that permission", "folder", dir, "mode", mode, "try", "chmod o-w")
 		}
 	}
 	for _, name := range broker.Secrets(keys) {
 		if mode, open := open(name, 0o077); open {
-			log.Warn("others may read or change keys of the fleet: take that from them", "file", name, "mode", mode, "try", "chmod 600")
+			log.Warn("others may read or change the fleet's keys: remove that permission", "file", name, "mode", mode, "try", "chmod 600")
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// kernel is a named pipe in place of the kernel's log. Nobody else has it open for writing
-// while the program reads it.
+// kernel is a named pipe in place of the kernel log. Nobody else has it open for writing while
+// the program reads it.
 type kernel struct {
 	t    *testing.T
 	path string
@@ -47,8 +47,8 @@ func (k *kernel) write(text string) {
 	}
 }
 
-// What the driver writes into the kernel's log is known with the next reading. What its
-// events tell too counts once.
+// Errors in the kernel log show up with the next reading. An error that the driver's events
+// also report counts once.
 func TestErrorsInTheKernelLog(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
@@ -91,7 +91,7 @@ func TestErrorsInTheKernelLog(t *testing.T) {
 	}
 }
 
-// Prometheus has them too, also of what came before the program.
+// Prometheus has the errors too, including those from before the program started.
 func TestErrorsInTheKernelLogAreCounted(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -117,7 +117,7 @@ func TestErrorsInTheKernelLogAreCounted(t *testing.T) {
 	}
 }
 
-// Where neither the driver nor the log tells of errors, none is no reading, and the page says why.
+// If neither the driver nor the log reports errors, the reading is absent, not zero, and the page says why.
 func TestNoKernelLog(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -133,7 +133,7 @@ func TestNoKernelLog(t *testing.T) {
 	}
 }
 
-// The log tells of the devices of all vendors, and why one is lost.
+// The log reports on devices of all vendors, and why a device is lost.
 func TestErrorsOfEveryVendorInTheKernelLog(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())

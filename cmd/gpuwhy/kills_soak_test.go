@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// killLanes programs are killed at once, each so many times, after so many rounds of questions at most.
+// killLanes programs are killed at the same time, each so many times, after at most so many rounds of questions.
 const (
 	killLanes, killsPerLane = 8, 25
 	mostRounds              = 60
 )
 
-// mayLose is how much of the past a program may lose that is killed.
+// mayLose is how much of the past a killed program may lose.
 const mayLose = 5 * time.Second
 
-// losses takes of how long readings were lost, and judges that at the end, by how long this machine stood still.
+// losses collects for how long readings were lost, and judges that at the end, considering how long this machine stood still.
 func losses(t *testing.T) (add func(time.Duration)) {
 	s := new(stalls)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -47,7 +47,7 @@ func losses(t *testing.T) (add func(time.Duration)) {
 	}
 }
 
-// stalls is the longest time that this machine did not let the tests go on: the program's threads fare no better.
+// stalls is the longest time for which this machine stopped the tests. The program's threads fare no better.
 type stalls struct{ longest atomic.Int64 }
 
 func (s *stalls) watch(ctx context.Context) {

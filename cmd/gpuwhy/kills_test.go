@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// killLanes programs are killed at once, each so many times, after so many rounds of questions at most.
+// killLanes programs are killed at the same time, each so many times, after at most so many rounds of questions.
 const (
 	killLanes, killsPerLane = 3, 2
 	mostRounds              = 40
 )
 
-// losses takes of how long readings were lost.
+// losses collects for how long readings were lost.
 func losses(*testing.T) func(time.Duration) { return func(time.Duration) {} }

@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The manifests of Kubernetes name commands and flags that gpuwhy has.
+// The Kubernetes manifests name only commands and flags that exist.
 func TestManifestsNameFlagsThatExist(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(top, "deploy/kubernetes/*.yaml"))

@@ -351,8 +351,8 @@ func TestTheLastMinutesSurviveARestart(t *testing.T) {
 	}
 }
 
-// What is known of a card at rest is known at once after a restart, a file that
-// is damaged is said to be and written anew, and a simulation's is another.
+// After a restart, gpuwhy still knows a card's draw at rest. It reports and replaces a
+// damaged file, and a simulation has its own.
 func TestWhatWasLearnedSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())

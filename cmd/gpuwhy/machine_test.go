@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// Without a GPU the program is about the machine, whose sensors are below --sysfs-root.
+// Without a GPU, the program is about the machine, whose sensors are below --sysfs-root.
 func TestWithoutAGPUTheMachineIsShown(t *testing.T) {
 	t.Parallel()
 	sysfs := t.TempDir()

@@ -1,6 +1,6 @@
 // Gpuwhy answers one question: why is my GPU fan running? It reads every GPU of the
 // machine and shows live, in a browser, over WebSocket and over REST, what the GPUs
-// do and which processes use them. This package has the flags, the sources and
+// are doing and which processes use them. This package has the flags, the sources and
 // the commands; package app wires and runs the parts.
 package main
 
@@ -31,37 +31,37 @@ const (
 	exitUsage = 2 // the command line, the environment or the file is wrong
 )
 
-// A topCommand is something that gpuwhy can be told to do: it has the flags of its own type, and perhaps commands below it.
+// A topCommand is one of gpuwhy's commands. Its type has its flags and, for some, subcommands.
 type topCommand struct {
 	name, help string
-	blank      func() any // it with nothing set, to be filled
+	blank      func() any // a new value of its type, with nothing set
 }
 
-// blank is the only way to make a command: none keeps what an earlier command line has set.
+// blank is the only way to make a command, so that none keeps settings of an earlier command line.
 func blank[T any]() any { return new(T) }
 
-// commands are all, in the order of help.
+// commands are all commands, in the order of the help.
 var commands = []topCommand{
 	{"serve", "Read the GPUs and serve the dashboard (the default).", blank[serveCommand]},
-	{"agent", "Read the GPUs and publish them to a fleet; serve a page only with --listen.", blank[agentCommand]},
-	{"hub", "Show a fleet that agents publish; read no GPU here.", blank[hubCommand]},
-	{"record", "Write the past of a fleet (--fleet) into one database (--history). As many as are wanted share the work.", blank[recordCommand]},
+	{"agent", "Read the GPUs and publish the readings to a fleet; serve a page only with --listen.", blank[agentCommand]},
+	{"hub", "Show the machines of a fleet; read no GPU here.", blank[hubCommand]},
+	{"record", "Store the past of a fleet (--fleet) in one database (--history). Several recorders share the work.", blank[recordCommand]},
 	{"snapshot", "Read every GPU once and print it.", blank[snapshotCommand]},
-	{"why", "Say why the fan runs, with the figures behind it: from a running gpuwhy, or from a few seconds of readings.", blank[whyCommand]},
-	{"past", "Say what went on in the past, such as last night.", blank[pastCommand]},
-	{"sessions", "List the processes that were on GPUs.", blank[sessionsCommand]},
-	{"usage", "Say who used GPUs, for how long, and with how much energy.", blank[usageCommand]},
-	{"history", "Look after the database of the past: how large it is, what is in it, whether it is sound.", blank[historyCommand]},
-	{"capture", "Record this machine for a bug report, as a folder of plain files without names of people and programs.", blank[captureCommand]},
-	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit status 1 if not.", blank[healthcheckCommand]},
-	{"check-config", "Say whether gpuwhy would start with these settings and these rules of alerts.", blank[checkConfigCommand]},
-	{"notify", "Try what tells people of alerts.", blank[notifyCommand]},
-	{"fleet", "Let machines join a fleet, and say who may.", blank[fleetCommand]},
+	{"why", "Say why the fan runs, and show the figures behind it: from a running gpuwhy, or from a few seconds of readings.", blank[whyCommand]},
+	{"past", "Say what the GPUs did in the past, such as last night.", blank[pastCommand]},
+	{"sessions", "List the processes that used GPUs.", blank[sessionsCommand]},
+	{"usage", "Say who used GPUs, for how long, and how much energy that took.", blank[usageCommand]},
+	{"history", "Manage the database of the past: show its size, export it, compact it, check it for damage.", blank[historyCommand]},
+	{"capture", "Record this machine for a bug report, as a folder of plain files without the names of people and programs.", blank[captureCommand]},
+	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},
+	{"check-config", "Check whether gpuwhy would start with these settings and alert rules.", blank[checkConfigCommand]},
+	{"notify", "Test the targets that alerts are sent to.", blank[notifyCommand]},
+	{"fleet", "Let machines join a fleet, list them, and remove them.", blank[fleetCommand]},
 	{"version", "Print the version, as --version does.", blank[versionCommand]},
 	{"help", "Print the help of gpuwhy or of a command, as --help does.", blank[helpCommand]},
 }
 
-// A runner is a command: it checks its settings, and runs with those that are good.
+// A runner is a command that checks its settings and then runs.
 type runner interface {
 	check() error
 	Run(env *environment) error
@@ -72,7 +72,7 @@ type logging interface {
 	logger(w io.Writer) *slog.Logger
 }
 
-// environment is what a command is given.
+// environment is what a command runs with.
 type environment struct {
 	ctx            context.Context
 	args           []string // as they were given
@@ -80,12 +80,12 @@ type environment struct {
 	stdout, stderr io.Writer
 }
 
-// usageError is an error in a setting that was only found when it was used.
+// usageError is an error in a setting that was found only on use.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// errQuiet is an error that was printed already.
+// errQuiet is an error that has already been printed.
 var errQuiet = errors.New("told already")
 
 func main() {
@@ -116,7 +116,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		tell(stderr, err)
 		return exitUsage
 	}
-	// Before this, a signal ends the program at once, whatever it reads.
+	// Until here, a signal ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.DiscardHandler)
@@ -137,7 +137,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 }
 
-// tell prints an error for a person: one line, with what to do if that is known.
+// tell prints an error for a person, in one line, with what to do if that is known.
 func tell(w io.Writer, err error) {
 	if lines := app.ErrorLines(err); len(lines) > 1 {
 		for _, line := range lines {
@@ -152,7 +152,7 @@ func tell(w io.Writer, err error) {
 	fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(strings.Join(strings.Fields(text), " ")))
 }
 
-// unsetEmpty removes our variables without a value: compose files pass those that nobody set.
+// unsetEmpty unsets our variables without a value, since compose files pass variables that nobody has set.
 func unsetEmpty() error {
 	var errs []error
 	for _, entry := range os.Environ() {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A name that there is not is answered with those that there are, and the one that was meant.
+// The error for an unknown name lists the known ones, and suggests the likely one.
 func TestUnknownNamesOnTheCommandLine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func TestUnknownNamesOnTheCommandLine(t *testing.T) {
 		{[]string{"--config=" + write("key.yaml", "alow-host: a\n")}, []string{`unknown key "alow-host" (did you mean "allow-host"?)`}},
 		{[]string{"check-config", "--alert-rules=" + write("watch.yaml", "rules: [{name: mine, watch: temprature}]\n")}, []string{`(did you mean "temperature"?); it must be one of`}},
 		{[]string{"check-config", "--alert-rules=" + write("target.yaml", "rules: [{name: hot, notify: [op]}]\ntargets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`there is no target "op" (did you mean "ops"?); there are ops`}},
-		{[]string{"notify", "test", "op", "--alert-rules=" + write("ops.yaml", "targets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`there is no target "op" (did you mean "ops"?); there are ops`}},
+		{[]string{"notify", "test", "op", "--alert-rules=" + write("ops.yaml", "targets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`there is no target "op" (did you mean "ops"?); the targets are ops`}},
 	} {
 		r := command(t, nil, tt.args...)
 		for _, want := range tt.says {

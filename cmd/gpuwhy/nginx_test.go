@@ -34,7 +34,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
-// A proxy is Debian's nginx with one of our files.
+// A proxy is Debian's nginx with one of our configuration files.
 type proxy struct {
 	t    testing.TB
 	dir  string
@@ -90,7 +90,7 @@ func newProxy(t testing.TB, file, to string, replace ...string) *proxy {
 	return p
 }
 
-// freeAddress is one of loopback that nobody listens on.
+// freeAddress returns a loopback address that nobody listens on.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", freePorts(t, 1)[0])
@@ -151,12 +151,12 @@ func (p *proxy) stop() {
 	p.cmd = nil
 }
 
-// through is the program as it is reached through the proxy.
+// through returns the program as reached through the proxy.
 func (p *proxy) through(behind *program, path string) *program {
 	return &program{t: behind.t, cmd: behind.cmd, log: behind.log, end: behind.end, url: "http://" + p.addr + path}
 }
 
-// hostport is where something with this address listens.
+// hostport returns the host and port of an address.
 func hostport(t testing.TB, address string) string {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -211,7 +211,7 @@ func TestBehindNginx(t *testing.T) {
 	}
 }
 
-// A proxy that sends its own Host makes every page a foreign one, until its
+// With a proxy that sends its own Host, every page counts as foreign until its
 // origin is allowed.
 func TestBehindAProxyThatChangesTheHost(t *testing.T) {
 	t.Parallel()
@@ -229,11 +229,11 @@ func TestBehindAProxyThatChangesTheHost(t *testing.T) {
 	}
 }
 
-// The pings keep a connection open on which nothing is said for longer than the
-// proxy's read timeout. Here both are short: nginx cuts after 10 s instead of
-// 60 s, the hub pings each 3 s instead of each 20 s, and a hub that does not ping
-// shows that nginx does cut. `make soak` has the times as they are. A machine that
-// stands still for so long misses a ping as well: then it is tried again.
+// Pings keep a connection open on which nothing is sent for longer than the proxy's
+// read timeout. Here both are short: nginx cuts after 10 s instead of 60 s, the hub
+// pings every 3 s instead of every 20 s, and a hub that does not ping shows that nginx
+// does cut. `make soak` uses the real times. A machine that stands still for so long
+// misses a ping too; then the test tries again.
 func TestPingsOutliveTheProxysTimeout(t *testing.T) {
 	t.Parallel()
 	testkit.Until(t, "the connection with pings stays, and the one without is cut", func() bool { return pingsOutlive(t) })
@@ -316,8 +316,8 @@ func serveHere(t *testing.T, basePath string) (a *app.App, address string) {
 	return a, strings.TrimPrefix(site.URL, "http://")
 }
 
-// A page that is open while nginx restarts says that it is cut off, and comes
-// back by itself with what is new.
+// A page that is open while nginx restarts says that it is cut off, then reconnects on
+// its own and shows what is new.
 func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
 	t.Parallel()
 	a, address := serveHere(t, "/gpuwhy/")

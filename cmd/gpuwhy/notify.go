@@ -13,7 +13,7 @@ import (
 )
 
 type notifyCommand struct {
-	Test notifyTestCommand `cmd:"" help:"Send a message to the targets of the rules of alerts, at once, and say which took it."`
+	Test notifyTestCommand `cmd:"" help:"Send a test message to the targets in the alert rules file, and say which accepted it."`
 }
 
 type notifyTestCommand struct {
@@ -22,7 +22,7 @@ type notifyTestCommand struct {
 	alertFlags
 }
 
-// Run sends a message to all targets at once. It fails if one does not take it.
+// Run sends a message to all targets at once. It fails if a target does not accept it.
 func (c notifyTestCommand) Run(env *environment) error {
 	targets, err := c.targets()
 	if err != nil {
@@ -47,10 +47,10 @@ func (c notifyTestCommand) Run(env *environment) error {
 	return result
 }
 
-// targets returns the targets that the command line names, or all.
+// targets returns the targets named on the command line, or all.
 func (c notifyTestCommand) targets() ([]notify.Target, error) {
 	if c.AlertRules == "" {
-		return nil, errors.New("no targets are known: name the file that has them with --alert-rules")
+		return nil, errors.New("no targets are known: name the file that lists them with --alert-rules")
 	}
 	file, err := c.rules()
 	if err != nil {
@@ -58,7 +58,7 @@ func (c notifyTestCommand) targets() ([]notify.Target, error) {
 	}
 	all := file.Notify.Targets
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no targets: docs/notifications.md says how they are written", c.AlertRules)
+		return nil, fmt.Errorf("%s has no targets: docs/notifications.md says how to write them", c.AlertRules)
 	}
 	if len(c.Targets) == 0 {
 		return all, nil
@@ -71,7 +71,7 @@ func (c notifyTestCommand) targets() ([]notify.Target, error) {
 			for i := range all {
 				names = append(names, all[i].Name)
 			}
-			return nil, fmt.Errorf("there is no target %q%s; there are %s", name, nearest.Hint(name, names), strings.Join(names, ", "))
+			return nil, fmt.Errorf("there is no target %q%s; the targets are %s", name, nearest.Hint(name, names), strings.Join(names, ", "))
 		}
 		out = append(out, all[i])
 	}

@@ -23,7 +23,7 @@ func TestNotifyTest(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		switch {
-		case err != nil || !strings.Contains(string(body), "This is a test of the messages that gpuwhy sends."):
+		case err != nil || !strings.Contains(string(body), "This is a test message from gpuwhy."):
 			w.WriteHeader(http.StatusBadRequest)
 		case strings.HasPrefix(r.URL.Path, "/hook"):
 			hooks.Add(1)
@@ -54,7 +54,7 @@ targets:
 	}
 	r := command(t, env, "notify", "test", "--alert-rules", rules)
 	if lines := strings.Split(r.stdout, "\n"); r.code != exitError || len(lines) != 4 || lines[0] != "hook: ok" || lines[2] != "other: ok" ||
-		!strings.HasPrefix(lines[1], "refuses: failed: it refuses us: its key or password is wrong, or not valid any more (") {
+		!strings.HasPrefix(lines[1], "refuses: failed: it denied access: the key or password is wrong or no longer valid (") {
 		t.Errorf("%+v", r)
 	}
 	for _, tt := range []struct {
@@ -76,8 +76,8 @@ targets:
 	}
 }
 
-// What a target was told is kept soon after it was: a program that is killed
-// later does not tell it again, and still tells when it is over.
+// What a target was sent is stored soon afterwards: a program that is killed later does
+// not send it again, but still sends that the alert is over.
 func TestToldOnceOverACrash(t *testing.T) {
 	t.Parallel()
 	messages := make(chan string, 100)

@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// newParser reads the command line, the environment and the file into one of some commands. It takes about 20 µs for each flag that
-// these have.
+// newParser returns a parser that reads the command line, the environment and the file into one of some commands. It takes about
+// 20 µs for each flag of these commands.
 func newParser(some []topCommand, stdout, stderr io.Writer, exit func(code int)) *kong.Kong {
 	options := []kong.Option{
 		kong.Name("gpuwhy"),
@@ -35,21 +35,21 @@ func newParser(some []topCommand, stdout, stderr io.Writer, exit func(code int))
 	return kong.Must(new(struct{}), options...)
 }
 
-// grammar is the command line with all commands, to be looked at.
+// grammar returns the model of the command line with all commands.
 func grammar() *kong.Application {
 	return newParser(commands, io.Discard, io.Discard, func(int) {}).Model
 }
 
-// settings are the flags of serve, which are all settings.
+// settings returns the flags of serve, which are all settings.
 func settings() []*kong.Flag {
 	return child(newParser(meant(nil), io.Discard, io.Discard, func(int) {}).Model.Node, "serve").Flags
 }
 
-// errHelped says that help was asked for, and is printed.
+// errHelped means that the help was asked for and has been printed.
 var errHelped = errors.New("help is printed")
 
-// parse returns the command of a command line with its flags, still unchecked. A good command line needs the flags of its command
-// alone. Help and errors need those of all: a flag may be that of another command.
+// parse returns the command of a command line with its flags, still unchecked. A valid command line needs only the flags of its
+// command. The help and errors need those of all commands, since a flag may belong to another one.
 func parse(args []string, stdout, stderr io.Writer) (runner, error) {
 	args = pastArgs(asCommands(args))
 	if cmd, err := parseAs(meant(args), args, io.Discard, io.Discard); err == nil {
@@ -58,7 +58,7 @@ func parse(args []string, stdout, stderr io.Writer) (runner, error) {
 	return parseAs(commands, args, stdout, stderr)
 }
 
-// meant is the command that a command line probably names: the first of its words that is one, and without any serve.
+// meant returns the command that a command line probably names: the first word that is a command, or serve.
 func meant(args []string) []topCommand {
 	called := func(name string) int {
 		return slices.IndexFunc(commands, func(c topCommand) bool { return c.name == name })
@@ -71,7 +71,7 @@ func meant(args []string) []topCommand {
 	return nil
 }
 
-// parseAs is parse of a command line that names one of some commands.
+// parseAs is parse for a command line that names one of some commands.
 func parseAs(some []topCommand, args []string, stdout, stderr io.Writer) (runner, error) {
 	helped := false
 	parser := newParser(some, stdout, stderr, func(int) { helped = true })
@@ -89,7 +89,7 @@ func parseAs(some []topCommand, args []string, stdout, stderr io.Writer) (runner
 	return parsed.Selected().Target.Addr().Interface().(runner), nil
 }
 
-// child is the command below another that is called so; nil where there is none.
+// child returns the subcommand with a name; nil if there is none.
 func child(parent *kong.Node, name string) *kong.Node {
 	for _, n := range parent.Children {
 		if n.Name == name {
@@ -99,7 +99,7 @@ func child(parent *kong.Node, name string) *kong.Node {
 	return nil
 }
 
-// commandFirst moves the words of the command before all flags, which people write anywhere. Without a command it is serve.
+// commandFirst moves the words of the command before all flags, since people write flags anywhere. Without a command, it adds serve.
 func commandFirst(app *kong.Application, args []string) []string {
 	takesValue := map[string]bool{}
 	for _, leaf := range app.Leaves(false) {
@@ -120,9 +120,9 @@ walk:
 			i += 2
 		case isFlag, rest[i] == "-h", rest[i] == "--help", rest[i] == "--":
 			i++
-		case strings.HasPrefix(rest[i], "-"): // a flag that there is not
+		case strings.HasPrefix(rest[i], "-"): // an unknown flag
 			break walk
-		default: // a command that there is not
+		default: // an unknown command
 			words, rest = append(words, rest[i]), slices.Delete(rest, i, i+1)
 			return append(words, rest...)
 		}
@@ -136,10 +136,10 @@ walk:
 	return append([]string{"serve"}, rest...)
 }
 
-// unknownFlag matches what is said of a flag that a command does not take.
+// unknownFlag matches kong's error about a flag that a command does not take.
 var unknownFlag = lazy.Pattern(`^unknown flag (--[a-z0-9-]+)`)
 
-// elsewhere says which commands take a flag that this one does not.
+// elsewhere returns an error that names the commands which take a flag that this one does not.
 func elsewhere(app *kong.Application, args []string, err error) error {
 	found := unknownFlag().FindStringSubmatch(err.Error())
 	if found == nil {
@@ -162,10 +162,10 @@ func elsewhere(app *kong.Application, args []string, err error) error {
 		}
 		node = next
 	}
-	return fmt.Errorf("'%s' takes no %s: it is a flag of %s", node.FullPath(), found[1], listed(takers))
+	return fmt.Errorf("'%s' doesn't take %s, which is a flag of %s", node.FullPath(), found[1], listed(takers))
 }
 
-// listed are names as a sentence has them.
+// listed joins names as in a sentence.
 func listed(names []string) string {
 	last := len(names) - 1
 	if last < 1 {
@@ -174,7 +174,7 @@ func listed(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// printHelp prints the flags of a command by group. gpuwhy without a command serves, so its help has those flags.
+// printHelp prints the flags of a command by group. gpuwhy without a command serves, so its help has the flags of serve.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	node := ctx.Selected()
 	if node == nil {
@@ -185,12 +185,12 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 
-// groupOf is the place of a flag's group in help; -1 for none.
+// groupOf returns the position of a flag's group in the help; -1 for none.
 func groupOf(flag *kong.Flag) int {
 	return slices.IndexFunc(helpGroups, func(g kong.Group) bool { return flag.Group != nil && flag.Group.Key == g.Key })
 }
 
-// formatHelp is the text of a flag or an argument, with its default where the placeholder does not show that, and its variable.
+// formatHelp returns the text of a flag or an argument, with its variable, and with its default if the placeholder does not show it.
 func formatHelp(v *kong.Value) string {
 	var more []string
 	if v.Flag != nil && v.Flag.PlaceHolder != "" && v.Default != "" {
@@ -205,5 +205,5 @@ func formatHelp(v *kong.Value) string {
 	return strings.TrimSuffix(v.Help, ".") + " (" + strings.Join(more, ", ") + ")."
 }
 
-// errNoHelp is for a command that is read as a flag before.
+// errNoHelp is never shown: asCommands turns the help command into a flag first.
 var errNoHelp = errors.New("write: gpuwhy help [COMMAND]")

@@ -27,7 +27,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// aSimulation begins a program that keeps its past in a folder.
+// aSimulation starts a program that keeps its past in a folder.
 func aSimulation(t *testing.T, dir string, more ...string) *program {
 	t.Helper()
 	return start(t, nil, append([]string{"--source=simulate:rtx-4090", fast, "--state-dir=" + dir}, more...)...)
@@ -36,7 +36,7 @@ func aSimulation(t *testing.T, dir string, more ...string) *program {
 // fails waits until the past can't be written. Health, the page and answers say why and what to do, and readings go on.
 func (p *program) fails(why string) {
 	p.t.Helper()
-	if part := p.part("history", "failed", why); !strings.Contains(*part.LastError, "nothing is lost so far") {
+	if part := p.part("history", "failed", why); !strings.Contains(*part.LastError, "nothing lost so far") {
 		p.t.Errorf("it says %q", *part.LastError)
 	}
 	var h contract.MonitorHealth
@@ -44,13 +44,13 @@ func (p *program) fails(why string) {
 		p.get("/api/health", &h) // which is "starting" at first
 		return h.Status == "degraded" && h.Reason != ""
 	}, func() any { return h })
-	if _, page := p.fetch("/past", nil); !strings.Contains(string(page), "The past is not written") {
+	if _, page := p.fetch("/past", nil); !strings.Contains(string(page), "The past can&#39;t be written") {
 		p.t.Error("the page does not say so")
 	}
 	p.goesOn()
 }
 
-// goesOn waits until there is a newer reading.
+// goesOn waits for a newer reading.
 func (p *program) goesOn() {
 	p.t.Helper()
 	var first uint64
@@ -70,7 +70,7 @@ func silenced(p *program, want ...int) string {
 	return made.ID
 }
 
-// killAndLook kills a program, starts it again, and makes sure that the silence is still there.
+// killAndLook kills a program, restarts it, and makes sure that the silence is still there.
 func killAndLook(p *program, dir, silence string) *program {
 	p.t.Helper()
 	p.kill()
@@ -86,7 +86,7 @@ func killAndLook(p *program, dir, silence string) *program {
 	return next
 }
 
-// While the disk is full, what is read waits; when there is space again, all of it is written.
+// While the disk is full, readings wait. Once there is space again, all of them are written.
 func TestThePastOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "tmpfs", "size=12m")
@@ -108,7 +108,7 @@ func TestThePastOnAFullDisk(t *testing.T) {
 	killAndLook(p, dir, silence)
 }
 
-// A disk that is full at the start keeps the past from nobody either, once there is space.
+// A disk that is full at the start does no lasting harm either: once there is space, the past is kept.
 func TestAFullDiskAtTheStart(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "tmpfs", "size=1m")
@@ -126,7 +126,7 @@ func TestAFullDiskAtTheStart(t *testing.T) {
 	killAndLook(p, dir, silenced(p, http.StatusCreated))
 }
 
-// sqlite opens the database as any other program could.
+// sqlite opens the database as another program would.
 func database(t *testing.T, dir string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, historyFile)+"?_pragma=busy_timeout(60000)") // the program may be writing
@@ -151,7 +151,7 @@ func do(t *testing.T, db *sql.DB, statements ...string) {
 	}
 }
 
-// Another program that writes to the file holds up the past, and nothing else.
+// Another program that writes to the file delays only the past.
 func TestALockedPast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -171,7 +171,7 @@ func TestALockedPast(t *testing.T) {
 	killAndLook(p, dir, silence)
 }
 
-// nobody is a user to whom modes of files apply.
+// nobody is a user who is subject to file modes.
 const nobody = 65534
 
 // publicDir is a folder of the test that other users may enter.
@@ -184,7 +184,7 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// asNobody is the program as a user starts it to whom modes of files apply.
+// asNobody starts the program as a user who is subject to file modes.
 func asNobody(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -200,7 +200,7 @@ func asNobody(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A file that may not be written to is said to be, and used as soon as it may.
+// gpuwhy reports a file that it may not write to, and uses it as soon as it may.
 func TestAReadOnlyPast(t *testing.T) {
 	t.Parallel()
 	dir := publicDir(t)
@@ -227,7 +227,7 @@ func TestAReadOnlyPast(t *testing.T) {
 	}
 }
 
-// A file that is removed in mid-run begins anew, with what must not be lost in it.
+// If the file is removed while gpuwhy runs, gpuwhy creates a new one with everything that must not be lost.
 func TestARemovedPast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -266,7 +266,7 @@ func TestARemovedPast(t *testing.T) {
 	}
 }
 
-// Damage in the midst of the file shows while gpuwhy runs: the file is set aside, and what must not be lost is in the new one.
+// Damage inside the file is found while gpuwhy runs: the file is set aside, and the new one has everything that must not be lost.
 func TestDamageInMidRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -318,7 +318,7 @@ func TestDamageInMidRun(t *testing.T) {
 	p.remembered()
 }
 
-// A past of a later version is left as it is: the program runs without, and says so.
+// A past of a later version stays as it is: the program runs without a past, and says so.
 func TestAPastOfALaterVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -349,7 +349,7 @@ func TestAPastOfALaterVersion(t *testing.T) {
 	}
 }
 
-// die puts a disk that never answers in the place of a folder, until live is called.
+// die replaces a folder by a disk that never answers, until live is called.
 func die(t *testing.T, dir string) (live func()) {
 	t.Helper()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
@@ -369,7 +369,7 @@ func die(t *testing.T, dir string) (live func()) {
 	}
 }
 
-// A disk that dies in mid-run holds up neither readings nor answers. When it answers again, the past goes on.
+// A disk that stops answering while gpuwhy runs delays neither readings nor answers. When it answers again, the past goes on.
 func TestAPastThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -398,7 +398,7 @@ func TestAPastThatHangs(t *testing.T) {
 	killAndLook(p, dir, silence)
 }
 
-// Nor does it hold up the end.
+// Nor does it delay the shutdown.
 func TestTheEndOfAPastThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -425,8 +425,8 @@ func train(t *testing.T, uid uint32, args ...string) (pid uint32) {
 	return uint32(cmd.Process.Pid)
 }
 
-// framed waits until the sessions of so many processes are kept, and a whole snapshot with what is known of them. It returns the
-// time of that.
+// framed waits until the sessions of so many processes are stored, and a whole snapshot with their details. It returns the
+// snapshot's time.
 func (p *program) framed(t *testing.T, processes int) string {
 	t.Helper()
 	known := func(u *contract.Update) bool {
@@ -447,7 +447,7 @@ func (p *program) framed(t *testing.T, processes int) string {
 	return at.Found
 }
 
-// Command lines of other users are kept only as far as they may be shown: neither in sessions, nor in whole snapshots.
+// Command lines of other users are stored only as far as they may be shown, in sessions and in whole snapshots.
 func TestCommandLinesInThePast(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -507,7 +507,7 @@ func TestCommandLinesInThePast(t *testing.T) {
 	}
 }
 
-// What was kept under --show-commands all is shown only as far as the setting of now allows.
+// Data stored with --show-commands all is shown only as far as the current setting allows.
 func TestCommandLinesOfBefore(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

@@ -19,9 +19,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// Kill -9 at any moment, while others ask about the past: what was answered is not lost, nor is ever the file, nothing is there
-// twice, and alerts and silences are as they were. A soak test also judges of how long readings are lost; in the tests of package
-// record that is five seconds, of a time of their own.
+// After kill -9 at any moment, while others ask about the past, no answered data and never the file is lost, nothing is stored
+// twice, and alerts and silences are as before. A soak test also judges for how long readings are lost; the tests of package
+// record check five seconds, in their own time.
 func TestKillsOfTheProgram(t *testing.T) {
 	t.Parallel()
 	lost := losses(t)
@@ -44,7 +44,7 @@ func TestKillsOfTheProgram(t *testing.T) {
 	}
 }
 
-// A killed program lives again and again, with the same files.
+// A killed program is started again and again, with the same files.
 type killed struct {
 	*testing.T
 	lib        *fakenvml.Library
@@ -54,7 +54,7 @@ type killed struct {
 	silences   []string // that were made
 }
 
-// life is one life of the program, which ends after so many rounds of questions. It returns how much of its readings is lost.
+// life runs the program once, and ends it after so many rounds of questions. It returns how many of its readings are lost.
 func (l *killed) life(rounds int) time.Duration {
 	l.Helper()
 	p := start(l, l.lib.Env(), fast, "--state-dir="+l.dir, "--alert-rules="+l.rules)
@@ -105,7 +105,7 @@ func (l *killed) life(rounds int) time.Duration {
 	return end.Sub(newest)
 }
 
-// look looks into what a life has left, and returns the time of the newest reading.
+// look checks what a life has left behind, and returns the time of the newest reading.
 func (l *killed) look() (newest time.Time) {
 	l.Helper()
 	ctx := l.Context()

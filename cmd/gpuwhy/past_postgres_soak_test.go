@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// A PostgreSQL that is away for five minutes costs nothing of the past.
+// A PostgreSQL outage of five minutes loses nothing of the past.
 func TestSoakThePastOnAServer(t *testing.T) { serverAway(t, 5*time.Minute) }

@@ -35,7 +35,7 @@ func postgresServer(t *testing.T) *pgtest.Server {
 	return server
 }
 
-// part waits until a part of the health is in a state, and its error says all of this. It returns the part.
+// part waits until a part of the health is in a state with an error that contains all these texts. It returns the part.
 func (p *program) part(name, state string, says ...string) (part contract.Part) {
 	p.t.Helper()
 	testkit.Until(p.t, fmt.Sprintf("%s is %s, and says %q", name, state, says), func() bool {
@@ -52,13 +52,13 @@ func (p *program) part(name, state string, says ...string) (part contract.Part) 
 	return part
 }
 
-// Two programs keep their past in one PostgreSQL, which goes away for a while: both go on, and nothing is lost.
+// Two programs keep their past in one PostgreSQL, which is away for a while: both go on, and nothing is lost.
 func TestThePastOnAServer(t *testing.T) {
 	t.Parallel()
 	serverAway(t, 0)
 }
 
-// serverAway takes the server away until the program says so, and for so long more.
+// serverAway stops the server until the program says so, and for a while longer.
 func serverAway(t *testing.T, more time.Duration) {
 	t.Helper()
 	server := postgresServer(t)
@@ -77,7 +77,7 @@ func serverAway(t *testing.T, more time.Duration) {
 	if err := server.Halt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	one.part("history", "failed", "nothing is lost so far")
+	one.part("history", "failed", "nothing lost so far")
 	one.goesOn()
 	if status := one.get("/api/gpu/sessions", nil); status != http.StatusServiceUnavailable {
 		t.Errorf("what is asked of a server that is away: %d", status)
@@ -104,26 +104,26 @@ func serverAway(t *testing.T, more time.Duration) {
 		{"history", "check"}, {"history", "compact"},
 	} {
 		r := command(t, []string{"PGPASSWORD=" + pgtest.Password}, append(unserved(args...), "--history="+address)...)
-		if r.code != exitOK || len(r.stdout) < 30 || strings.Contains(r.stdout+r.stderr, pgtest.Guarded) || args[0] != "history" && !strings.Contains(r.stderr, "this is from the database of --history") {
+		if r.code != exitOK || len(r.stdout) < 30 || strings.Contains(r.stdout+r.stderr, pgtest.Guarded) || args[0] != "history" && !strings.Contains(r.stderr, "the answer is from the database named by --history") {
 			t.Errorf("%v from the database: %+v", args, r)
 		}
 	}
 }
 
-// The second gpuwhy of one name writes nothing, and says what to do. It goes on as soon as the first is killed.
+// A second gpuwhy with the same name writes nothing, and says what to do. It continues as soon as the first is killed.
 func TestTwoOfOneNameOnAServer(t *testing.T) {
 	t.Parallel()
 	address := "--history=" + postgresServer(t).URL("postgres", "postgres")
 	first := start(t, nil, "--source=simulate:rtx-4090", fast, "--node=one", address)
 	first.remembered()
 	second := start(t, nil, "--source=simulate:rtx-4090", fast, "--node=one", address)
-	second.part("history", "failed", `another gpuwhy writes as "one"`, "nothing is lost so far")
+	second.part("history", "failed", `another gpuwhy writes as "one"`, "nothing lost so far")
 	first.part("history", "ok")
 	first.kill()
 	second.part("history", "ok")
 }
 
-// Commands that read make nothing where no past is kept.
+// Commands that read create nothing if no past is kept.
 func TestReadingWhereNoPastIs(t *testing.T) {
 	t.Parallel()
 	server := postgresServer(t)
@@ -137,7 +137,7 @@ func TestReadingWhereNoPastIs(t *testing.T) {
 	server.Exec(t, "postgres", "DROP SCHEMA other") // which is refused while something is in it
 }
 
-// What is wrong with --history is said before anything starts, and a password is in no error.
+// Errors in --history are reported before anything starts, and never contain a password.
 func TestBadHistory(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// What waits for a database is bounded. What is dropped is counted and said, the newest is kept, and the program takes no more
-// memory meanwhile.
+// The amount of data that waits for a database is bounded. Dropped data is counted and reported, the newest is kept, and the
+// program's memory does not grow meanwhile.
 func TestSoakAPastThatCantBeWritten(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

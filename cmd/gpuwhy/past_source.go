@@ -18,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// askPast writes the answer of the gpuwhy at an address about the past. Where that is empty it is the one of these settings, and
-// where none runs the database that it has left.
+// askPast writes the answer about the past from the gpuwhy at an address. If that is empty, it asks the gpuwhy with these settings or,
+// if none is running, reads its database.
 func (f *askingFlags) askPast(env *environment, address string, question client.Request, w io.Writer) error {
 	c, err := f.client(address, client.Options{Flag: "--url"})
 	if err != nil {
@@ -33,10 +33,10 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	if failed != nil {
 		advice := gpu.AsAdvice(failed)
 		advice.What = "no gpuwhy answers at " + c.Address() + ", and " + advice.What
-		advice.Try += "; or give the address of one that runs with --url"
+		advice.Try += "; or give the address of a running gpuwhy with --url"
 		return &advice
 	}
-	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: this is from %s\n", term.Printable(c.Address()), term.Printable(where))
+	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: the answer is from %s\n", term.Printable(c.Address()), term.Printable(where))
 	permits := f.permits()
 	answers := &history.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
 	offline := past.Site{
@@ -51,7 +51,7 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	return errors.Join(err, st.Close())
 }
 
-// printed counts what is written.
+// printed counts the bytes written.
 type printed struct {
 	io.Writer
 	bytes int
@@ -63,13 +63,13 @@ func (p *printed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// printPast prints an answer about the past as it comes.
+// printPast prints an answer about the past as it arrives.
 func (f *askingFlags) printPast(env *environment, address string, question client.Request) error {
 	lines := bufio.NewWriter(env.stdout)
 	out := &printed{Writer: lines}
 	err := errors.Join(f.askPast(env, address, question, out), lines.Flush())
 	if err != nil && out.bytes > 0 {
-		err = fmt.Errorf("what is printed is not all: %w", err)
+		err = fmt.Errorf("the output is incomplete: %w", err)
 	}
 	return err
 }

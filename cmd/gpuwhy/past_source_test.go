@@ -22,10 +22,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// noServer is where no gpuwhy listens.
+// noServer is an address where no gpuwhy listens.
 const noServer = "--listen=127.0.0.1:1"
 
-// What a program keeps is read from its file, too: while it writes, with the same answer as its own, and after it was killed.
+// Commands can also read the past from a program's file: while it writes, with the program's own answer, and after it was killed.
 func TestThePastWithoutAServer(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -61,23 +61,23 @@ func TestThePastWithoutAServer(t *testing.T) {
 		{"history", "export", "readings", "-10m"},
 	} {
 		r := command(t, nil, of(args...)...)
-		if r.code != exitOK || len(r.stdout) < 40 || !strings.Contains(r.stderr, "this is from "+filepath.Join(dir, historyFile)) {
+		if r.code != exitOK || len(r.stdout) < 40 || !strings.Contains(r.stderr, "the answer is from "+filepath.Join(dir, historyFile)) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
 	if after := keys(command(t, nil, of("sessions", "10m", "--json")...)); len(after) != len(asked) {
 		t.Errorf("after it was killed %v, before %v", after, asked)
 	}
-	if r := command(t, nil, of("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the span of time once") {
+	if r := command(t, nil, of("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the time span once") {
 		t.Errorf("%+v", r)
 	}
 	if r := command(t, nil, of("past", "10m", "--tz=Pacific/Apia")...); !strings.Contains(r.stdout, " (Pacific/Apia):\n") {
 		t.Errorf("%+v", r)
 	}
 	for want, args := range map[string][]string{
-		`"soon" is not a span of time`:    {"past", "soon"},
-		`nothing is kept of a GPU "9"`:    {"sessions", "--gpu=9"},
-		`there is no time zone "Nowhere"`: {"usage", "--tz=Nowhere"},
+		`"soon" is not a span of time`:   {"past", "soon"},
+		`no history is kept for GPU "9"`: {"sessions", "--gpu=9"},
+		`unknown time zone "Nowhere"`:    {"usage", "--tz=Nowhere"},
 	} {
 		if r := command(t, nil, of(args...)...); r.code != exitError || r.stdout != "" || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: %+v", args, r)
@@ -85,7 +85,7 @@ func TestThePastWithoutAServer(t *testing.T) {
 	}
 }
 
-// What a program reads rarely goes on until it would have been read again, also for who reads the file without a server.
+// A reading of a program that reads seldom stands until the next would have been due, also for a command that reads the file.
 func TestARarePastWithoutAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestARarePastWithoutAServer(t *testing.T) {
 	}
 }
 
-// Times are understood in the zone of who asks, wherever gpuwhy runs.
+// Times are understood in the time zone of the person who asks, wherever gpuwhy runs.
 func TestTimesAreOfWhoAsks(t *testing.T) {
 	t.Parallel()
 	unnamed := filepath.Join(t.TempDir(), "zone")
@@ -141,7 +141,7 @@ func TestTimesAreOfWhoAsks(t *testing.T) {
 	}
 }
 
-// localNamed is the zone of this machine by its name, or by its hours.
+// localNamed is this machine's time zone by name, or by its offset.
 func localNamed() string {
 	if name := named(time.Local, "/etc").String(); name != "Local" { //nolint:gosmopolitan // it is meant
 		return name
@@ -149,7 +149,7 @@ func localNamed() string {
 	return time.Now().Format("-07:00")
 }
 
-// Where there is nothing to read, each reason is said with what to do about it, and the file stays as it is.
+// If there is nothing to read, the error says why and what to do, and the file stays as it is.
 func TestNoPastToRead(t *testing.T) {
 	t.Parallel()
 	dir := func(content string) string {
@@ -167,7 +167,7 @@ func TestNoPastToRead(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(other.Close)
 	for name, tt := range map[string]struct{ arg, says string }{
-		"nothing kept": {"--state-dir=none", "no past is kept: name the folder with --state-dir"},
+		"nothing kept": {"--state-dir=none", "no past is kept with these settings: name the folder with --state-dir"},
 		"no file":      {"--state-dir=" + t.TempDir(), "nothing of the past is kept there: start gpuwhy"},
 		"no folder":    {"--state-dir=/proc/nowhere", "nothing of the past is kept there"},
 		"empty":        {"--state-dir=" + dir(""), "nothing of the past is kept there"},

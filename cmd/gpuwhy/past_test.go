@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// remembered waits until the newest reading of now, or a later one, is in the database. It returns the time of that newest one.
+// remembered waits until the current newest reading, or a later one, is in the database. It returns the time of that reading.
 func (p *program) remembered() (reading string) {
 	p.t.Helper()
 	u := p.await("there is a reading", func(contract.Update) bool { return true })
@@ -35,7 +35,7 @@ func (p *program) remembered() (reading string) {
 	return u.Timestamp
 }
 
-// readings are those of a metric that the database has; false where it can't be asked now.
+// readings returns a metric's readings in the database; false if it can't be asked now.
 func (p *program) readings(metric, query string) (list []contract.PastReading, ok bool) {
 	p.t.Helper()
 	var answer contract.PastReadings
@@ -43,8 +43,8 @@ func (p *program) readings(metric, query string) (list []contract.PastReading, o
 	return answer.Readings, status == http.StatusOK
 }
 
-// missing is how many readings the database lacks of those that the program says to have written. It is less than that where a
-// batch is in the database, and not counted yet. The database is to be that of this program alone, and of its node.
+// missing returns how many of the readings that the program reports as written the database lacks. The result is too low if a
+// batch is in the database but not counted yet. The database must belong to this program and its node alone.
 func (p *program) missing() (readings int) {
 	p.t.Helper()
 	query := "from=-1h&node=" + url.QueryEscape(p.await("there is a reading", func(contract.Update) bool { return true }).Node)
@@ -58,7 +58,7 @@ func (p *program) missing() (readings int) {
 	return readings
 }
 
-// counted is the value of a counter about readings.
+// counted returns the value of a counter about readings.
 func (p *program) counted(name string) int {
 	p.t.Helper()
 	_, text := p.fetch("/metrics", nil)
@@ -73,8 +73,8 @@ func (p *program) counted(name string) int {
 	return n
 }
 
-// whole makes sure that the database has all readings that the program has written, but for those that it lacked before, and
-// that none was given up.
+// whole makes sure that the database has all readings that the program has written, except those that it lacked before, and
+// that none was dropped.
 func (p *program) whole(before int) {
 	p.t.Helper()
 	var now int
@@ -84,7 +84,7 @@ func (p *program) whole(before int) {
 	}
 }
 
-// What ran is known after the program was killed, and was started again: each process once, with the gap.
+// After a kill and a restart, the program still knows what ran: each process once, with the gap.
 func TestThePastSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -142,13 +142,13 @@ func TestThePastSurvivesAKill(t *testing.T) {
 	}
 }
 
-// sameReading reports whether one time is that of a reading, and the other as it is kept.
+// sameReading reports whether the second time is how the first time of a reading is stored.
 func sameReading(t *testing.T, kept, read string) bool {
 	t.Helper()
 	return moment(t, &kept).Equal(moment(t, &read).Truncate(time.Millisecond))
 }
 
-// An alert that stands over a restart has one event: nothing happened to it.
+// An alert that lasts across a restart has one event, since nothing happened to it.
 func TestARestartIsNoNewsOfAnAlert(t *testing.T) {
 	t.Parallel()
 	lib, _ := machine(t, fakenvml.RTX4090())
@@ -179,7 +179,7 @@ func TestARestartIsNoNewsOfAnAlert(t *testing.T) {
 	}
 }
 
-// With --history off nothing is kept, and the answers say how to change that.
+// With --history off, no past is kept, and the answers say how to change that.
 func TestNoPast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -218,8 +218,8 @@ func TestADamagedPast(t *testing.T) {
 	}
 }
 
-// A process that came and went between two readings is a session, once, where the driver accounts for processes; also after
-// gpuwhy was killed and started again. One that was seen is not another.
+// If the driver accounts for processes, a process that came and went between two readings is one session, also after gpuwhy
+// was killed and restarted. A process that was also seen in a reading is not a second one.
 func TestAccountedProcessesAreSessions(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090().With(fakenvml.Accounting, 1))
@@ -276,7 +276,7 @@ func TestAccountedProcessesAreSessions(t *testing.T) {
 	}
 }
 
-// What was simulated is said to be also by a program that reads a real GPU now, and by commands without one.
+// Simulated data stays marked as simulated in a program that now reads a real GPU, and in commands without a program.
 func TestASimulatedPastIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -327,7 +327,7 @@ func TestASimulatedPastIsSaidToBe(t *testing.T) {
 			t.Errorf("of one: %+v", usage)
 		}
 	}
-	if got := inside("usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums have them too.") {
+	if got := inside("usage", "--since=10m", "--url="+p.url).stdout; !strings.Contains(got, "PARTLY NOT REAL: some of these GPUs are simulated; sums include them.") {
 		t.Error(got)
 	}
 }

@@ -22,8 +22,8 @@ func TestSnapshotShowsWhereProcessesRun(t *testing.T) {
 	}
 }
 
-// The test's own process is itself, and one that does not exist holds memory that
-// is nobody's.
+// The test's own process appears as itself, and the memory of a process that does not
+// exist belongs to nobody.
 func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.H100())

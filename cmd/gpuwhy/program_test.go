@@ -33,8 +33,8 @@ import (
 // binary is the real program, which the tests drive. TestMain builds it.
 var binary string
 
-// racedBinary is the same with the race detector, for tests in which much of it happens at once. It is built for the first of
-// them, with make test's own flags.
+// racedBinary is the same program with the race detector, for tests with much concurrency. The first of them builds it, with
+// the flags of make test.
 var racedBinary = sync.OnceValues(func() (string, error) {
 	path := binary + "-race"
 	return path, buildProgram(path, "-race", "-gcflags=modernc.org/...=-race=false")
@@ -78,7 +78,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// program is a gpuwhy that runs.
+// program is a running gpuwhy.
 type program struct {
 	t   testing.TB
 	cmd *exec.Cmd
@@ -111,14 +111,14 @@ func (b *logBuffer) String() string {
 	return b.buf.String()
 }
 
-// start runs gpuwhy on a free port with the environment given beside our own,
-// and waits until it says where it is. It ends with the test.
+// start runs gpuwhy on a free port with the given environment in addition to our
+// own, and waits until it prints its address. It ends with the test.
 func start(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
 	return launch(t, gpuwhy(env, onFreePort(args)...))
 }
 
-// startRaced is start of the program with the race detector. The test fails if the detector finds anything.
+// startRaced is like start, with the race detector. The test fails if the detector finds anything.
 func startRaced(t testing.TB, env []string, args ...string) *program {
 	t.Helper()
 	path, err := racedBinary()
@@ -159,7 +159,7 @@ func background(t testing.TB, env []string, args ...string) *program {
 	return p
 }
 
-// launch is start of a command that serves.
+// launch starts a command that serves.
 func launch(t testing.TB, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{t: t, cmd: cmd, log: &logBuffer{}, end: make(chan error, 1)}
@@ -180,7 +180,7 @@ func launch(t testing.TB, cmd *exec.Cmd) *program {
 	return p
 }
 
-// attend waits for the end of a program that was started, which comes with that of the test.
+// attend waits for the end of a started program, which ends with the test at the latest.
 func (p *program) attend() {
 	go func() { p.end <- p.cmd.Wait() }()
 	p.t.Cleanup(func() {
@@ -214,7 +214,7 @@ func (p *program) kill() {
 	}
 }
 
-// reload sends the signal on which rules of alerts are read again.
+// reload sends the signal that makes gpuwhy reread the alert rules.
 func (p *program) reload() {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -222,7 +222,7 @@ func (p *program) reload() {
 	}
 }
 
-// get asks for a path and decodes the answer; it returns the status.
+// get requests a path and decodes the answer; it returns the status.
 func (p *program) get(path string, into any) int {
 	p.t.Helper()
 	answer, body := p.fetch(path, nil)
@@ -258,8 +258,8 @@ func (p *program) fetch(path string, header http.Header) (*http.Response, []byte
 	return answer, body
 }
 
-// await reads snapshots as they come over a socket until one satisfies the
-// condition, and returns it.
+// await reads snapshots from a socket until one satisfies the condition, and
+// returns it.
 func (p *program) await(what string, condition func(contract.Update) bool) contract.Update {
 	p.t.Helper()
 	v := p.dial()
@@ -267,8 +267,8 @@ func (p *program) await(what string, condition func(contract.Update) bool) contr
 	return v.await(what, condition)
 }
 
-// reads waits for a condition of the newest reading, and returns it. Where the next reading is an hour away, a viewer may come after the
-// one that it waits for.
+// reads polls the newest reading until it satisfies a condition, and returns it. If the next reading is an hour away, a viewer might
+// connect after the reading that it waits for.
 func (p *program) reads(what string, condition func(contract.Update) bool) (u contract.Update) {
 	p.t.Helper()
 	testkit.Until(p.t, what, func() bool {
@@ -278,20 +278,20 @@ func (p *program) reads(what string, condition func(contract.Update) bool) (u co
 	return u
 }
 
-// viewer is a client of /ws. It takes each message at once, as a page does: the hub drops viewers that don't.
+// viewer is a client of /ws. It reads each message at once, as a page does, since the hub drops viewers that don't.
 type viewer struct {
 	t      testing.TB
 	stream *client.Stream
 	come   chan arrival
 }
 
-// An arrival is what came next: a message, or the end of the connection.
+// An arrival is a message, or the end of the connection.
 type arrival struct {
 	client.Message
 	err error
 }
 
-// mostUnread is how many messages wait for a test to read them: more than come while it runs.
+// mostUnread is how many messages may wait for a test to read them: more than arrive while it runs.
 const mostUnread = 1 << 14
 
 // client asks the program.
@@ -347,7 +347,7 @@ func (v *viewer) message() (client.Message, error) {
 	return a.Message, a.err
 }
 
-// next returns the next message of an event, whatever comes between.
+// next returns the next message with an event, and skips others.
 func (v *viewer) next(event string, into any) client.Message {
 	v.t.Helper()
 	for {
@@ -391,7 +391,7 @@ func (v *viewer) await(what string, condition func(contract.Update) bool) (u con
 	}
 }
 
-// request asks for a reading of this moment, and returns it. Those that come before it are passed to each.
+// request asks for a reading now, and returns it. It passes readings that arrive earlier to each.
 func (v *viewer) request(id string, each ...func(contract.Update)) (u contract.Update) {
 	v.t.Helper()
 	refused := ""
@@ -424,16 +424,16 @@ func (v *viewer) request(id string, each ...func(contract.Update)) (u contract.U
 	return u
 }
 
-// machine is a fake driver with GPUs, and the arguments that make gpuwhy use
-// it: its made-up /sys instead of this machine's is not needed, since the
-// addresses on the bus are not found there.
+// machine is a fake driver with GPUs, and the arguments that make gpuwhy use it.
+// It needs no made-up /sys, since the bus addresses are not found in this
+// machine's.
 func machine(t testing.TB, gpus ...fakenvml.GPU) (*fakenvml.Library, *fakenvml.Machine) {
 	t.Helper()
 	lib := fakenvml.Build(t)
 	return lib, lib.Machine(t, gpus...)
 }
 
-// value is the number of a reading, as on the wire.
+// value returns the number of a reading, as on the wire.
 func value[T ~float64 | gpu.Bytes](t testing.TB, what string, r gpu.Reading[T]) float64 {
 	t.Helper()
 	v, ok := r.Get()
@@ -446,7 +446,7 @@ func value[T ~float64 | gpu.Bytes](t testing.TB, what string, r gpu.Reading[T]) 
 	return float64(v)
 }
 
-// moment is a time as on the wire; zero for null.
+// moment returns a time as on the wire; zero for null.
 func moment(t testing.TB, text *string) time.Time {
 	t.Helper()
 	if text == nil {

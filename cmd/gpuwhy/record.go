@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres"
 )
 
-// recordCommand writes the past of a fleet into one database.
+// recordCommand stores the past of a fleet in one database.
 type recordCommand struct {
 	commonFlags
 	keptFlags
@@ -25,19 +25,19 @@ func (c *recordCommand) check() error {
 	return first(c.retentionFlags.check, c.joiningFlags.check, func() error { return c.keptFlags.check(true) })
 }
 
-// Run writes until a signal. What fails is tried again, and told in the log.
+// Run records until a signal. It retries after failures, and logs them.
 func (c *recordCommand) Run(env *environment) error {
 	env.tellUnknown(nil)
 	kept, onServer := c.keepsHistory()
 	switch {
 	case len(c.fleet) == 0:
-		return usageError{&gpu.Advice{What: "no fleet is named", Try: "give its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222"}}
+		return usageError{&gpu.Advice{What: "no fleet is named", Try: "name its NATS servers with --fleet, such as --fleet tls://gpu-1.example.org:4222"}}
 	case !kept:
-		return usageError{&gpu.Advice{What: "there is no database to record the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
+		return usageError{&gpu.Advice{What: "no database is given to store the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
 	}
-	writer := scribe.Start("", env.log) // which locks the database alone
+	writer := scribe.Start("", env.log) // it locks only the database
 	open := func(ctx context.Context) (store.Store, error) {
-		if onServer { // as many recorders as are wanted write there, each as nobody
+		if onServer { // any number of recorders write there, each without a name
 			return postgres.Open(postgres.Config{URL: c.History, Patience: recordPatience})
 		}
 		return writer.Open(ctx, scribe.Database{File: c.historyFile()})
@@ -58,5 +58,5 @@ func (c *recordCommand) Run(env *environment) error {
 	return errors.Join(err, b.Close(), st.Close(), writer.Close())
 }
 
-// recordPatience is how long the server may take for what many nodes have to tell.
+// recordPatience is how long the server may take to store the data of many nodes.
 const recordPatience = 30 * time.Second

@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// allRows are all rows and sessions that a database has of a machine, as texts.
+// allRows returns all rows and sessions of a machine in a database, as texts.
 func allRows(t *testing.T, st store.Store, node string) (rows []string) {
 	t.Helper()
 	devices, err := st.Devices(t.Context())
@@ -66,8 +66,8 @@ func inFile(t *testing.T, dir string) store.Store {
 	return st
 }
 
-// One past of all, as the documents say: the server, recorders and agents, with one database. It has every row that the machine itself has, and
-// those of the server. A recorder with another database is refused, and takes nothing.
+// The server, recorders and agents share one database, as the documents say. It has every row that the machine itself has, and the server's
+// own rows. A recorder with another database is refused, and stores nothing.
 func TestOnePastOfAll(t *testing.T) {
 	t.Parallel()
 	address := postgresServer(t).Schema()
@@ -80,7 +80,7 @@ func TestOnePastOfAll(t *testing.T) {
 	f.server.part("recorder", "ok")
 	own := t.TempDir()
 	other := record("other", "--history=sqlite", "--state-dir="+own)
-	other.log.await(t, "recorded into another database")
+	other.log.await(t, "recorded in another database")
 	other.log.await(t, "--history postgres://")
 	state := t.TempDir()
 	a := f.agent("gpu-1", nil, "--source=simulate:rtx-4090", "--state-dir="+state)
@@ -106,7 +106,7 @@ func TestOnePastOfAll(t *testing.T) {
 	}
 }
 
-// Without a recorder the server writes all that machines deliver into its own file, and a second program of a name is kept apart.
+// Without a recorder, the server writes everything that machines deliver into its own file. The past of a second program with the same name is kept separately.
 func TestTwoMachinesOfOneNameInOnePast(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, t.TempDir())

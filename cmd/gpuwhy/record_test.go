@@ -32,7 +32,7 @@ func TestRecordNeedsAFleet(t *testing.T) {
 	}
 }
 
-// What recorders have written of a hundred nodes answers who used them, all together and one alone, without any gpuwhy that runs.
+// The data that recorders have stored about a hundred nodes says who used them, all together and each alone, even if no gpuwhy is running.
 func TestUsageOfAFleet(t *testing.T) {
 	t.Parallel()
 	address := postgresServer(t).Schema()

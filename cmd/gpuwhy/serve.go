@@ -29,18 +29,18 @@ func (c *serveCommand) Run(env *environment) error {
 	return env.run(&c.programFlags, role{reads: c.target(), page: true, publishes: shows || len(c.fleet) > 0, shows: shows})
 }
 
-// A role is what a program does that runs until it is ended.
+// A role is what a long-running program does.
 type role struct {
 	reads     *target // nil: none
-	page      bool    // is served
-	publishes bool    // to a fleet what it reads
-	shows     bool    // what others publish
+	page      bool    // it serves a page
+	publishes bool    // it publishes what it reads to a fleet
+	shows     bool    // it shows what others publish
 }
 
-// A daemon is a program that runs until it is ended, with helpers that it has started.
+// A daemon is a long-running program, with the helpers that it has started.
 type daemon struct {
 	*programFlags
-	installation *state.Installed // of the state directory, once it is taken; nil without one
+	installation *state.Installed // of the state directory, once it is locked; nil without one
 	scribe       scribe.Scribe    // of the same
 	fleetServer  broker.Server    // nil: this program is none
 }
@@ -48,7 +48,7 @@ type daemon struct {
 // run runs the program until the context ends.
 func (env *environment) run(flags *programFlags, as role) (err error) {
 	d := &daemon{programFlags: flags}
-	rules, _ := d.rules() // its errors are told where it is used
+	rules, _ := d.rules() // its errors are reported when it is used
 	env.tellUnknown(variablesOf(rules))
 	collectSooner()
 	hangups := make(chan os.Signal, 1)
@@ -61,7 +61,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 		return err
 	}
 	if d.notKept != nil {
-		env.log.Warn("nothing is kept over a restart", "err", d.notKept, "try", app.TryStateDir)
+		env.log.Warn("nothing is kept across a restart", "err", d.notKept, "try", app.TryStateDir)
 	}
 	d.warnOpenState(env.log)
 	defer func() { err = errors.Join(err, release()) }()
@@ -77,7 +77,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 		options.Files = d.scribe
 	}
 	if options.Fleet, err = env.newFleet(d, as, in); err != nil {
-		if env.ctx.Err() != nil { // told to end while the fleet's server started, which is no fault of it
+		if env.ctx.Err() != nil { // stopped while the fleet's server was starting, which is no error
 			err = nil
 		}
 		return errors.Join(err, app.CloseAll(in))
@@ -109,7 +109,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 	return a.Run(env.ctx, ln, hangups)
 }
 
-// only is the name of the only node; empty where there are several, or none.
+// only returns the name of the only node; empty if there are several, or none.
 func only(in []*app.Inputs) string {
 	if len(in) != 1 {
 		return ""
@@ -117,7 +117,7 @@ func only(in []*app.Inputs) string {
 	return in[0].Node
 }
 
-// options are the settings of the program that serves.
+// options returns the settings of the serving program.
 func (d *daemon) options() app.Options {
 	return app.Options{
 		Version: versionText(),
@@ -141,12 +141,12 @@ func (d *daemon) options() app.Options {
 	}
 }
 
-// rules are those of the file of alert rules, or the default rules.
+// rules returns the rules in the alert rules file, or the default rules.
 func (f *alertFlags) rules() (*rulefile.File, error) {
 	return app.Rules(f.AlertRules, f.AlertUtilization)
 }
 
-// variablesOf are those in which targets of alerts have their addresses. file may be nil.
+// variablesOf returns the variables that hold addresses of alert targets. file may be nil.
 func variablesOf(file *rulefile.File) (names []string) {
 	if file == nil {
 		return nil
@@ -157,7 +157,7 @@ func variablesOf(file *rulefile.File) (names []string) {
 	return names
 }
 
-// onTerminal reports whether the program belongs to a terminal, with which it may end.
+// onTerminal reports whether the program belongs to a terminal, and may end with it.
 func onTerminal() bool {
 	terminal, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -167,7 +167,7 @@ func onTerminal() bool {
 	return true
 }
 
-// listen opens the address, or says what is wrong with it.
+// listen opens the address, or returns what is wrong with it.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
@@ -175,12 +175,12 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 		return ln, nil
 	case neterr.InUse(err):
 		return nil, &gpu.Advice{
-			What: "another program listens on " + address,
-			Try:  "end it, or choose another port with --" + flag + " (port 0 takes a free one)",
+			What: "another program is listening on " + address,
+			Try:  "stop it, or choose another port with --" + flag + " (port 0 picks a free one)",
 			Err:  err,
 		}
 	case neterr.Forbidden(err):
-		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose another port, above 1023, with --" + flag, Err: err}
+		return nil, &gpu.Advice{What: "not permitted to listen on " + address, Try: "choose a port above 1023 with --" + flag, Err: err}
 	default:
 		return nil, &gpu.Advice{What: "can't listen on " + address, Try: "give --" + flag + " an address of this machine (" + err.Error() + ")", Err: err}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// tidy makes what people write in settings fit to be used: lists may have spaces after commas, and paths a ~. Control characters
-// and quotes around a value are in no setting.
+// tidy normalizes what people write in settings: lists may have spaces after commas, and paths a ~. It refuses control characters
+// and quotes around a value.
 func tidy(parsed *kong.Context) error {
 	for _, flag := range parsed.Flags() {
 		if err := tidyValue("--"+flag.Name, flag.PlaceHolder, flag.Target); err != nil {
@@ -64,7 +64,7 @@ func tidyValue(name, kind string, v reflect.Value) error {
 	return nil
 }
 
-// tidyReplay takes a folder of --source whole, which may have a comma in its name; nil for anything else.
+// tidyReplay keeps a folder of --source whole, since its name may have a comma; nil for anything else.
 func tidyReplay(name string, value []string) ([]string, error) {
 	dir, played := strings.CutPrefix(strings.Join(value, ","), recorded)
 	if name != "--source" || !played {
@@ -74,19 +74,19 @@ func tidyReplay(name string, value []string) ([]string, error) {
 	return []string{recorded + dir}, err
 }
 
-// printable says where a value has a control character, such as the end of a line of Windows.
+// printable returns an error if a value has a control character, such as a carriage return from Windows.
 func printable(name, value string) error {
 	switch i := strings.IndexFunc(value, unicode.IsControl); {
 	case i < 0:
 		return nil
 	case strings.HasSuffix(value, "\r") && i == len(value)-1:
-		return fmt.Errorf("%s %q: a carriage return is at its end: save the file that it comes from with the line ends of Unix", name, value)
+		return fmt.Errorf("%s %q: the value ends with a carriage return: save its file with Unix line endings", name, value)
 	default:
-		return fmt.Errorf("%s %q: leave out the control character %q", name, value, []rune(value[i:])[0])
+		return fmt.Errorf("%s %q: remove the control character %q", name, value, []rune(value[i:])[0])
 	}
 }
 
-// pathOf is the path of a setting, see [regular.Path].
+// pathOf returns the path of a setting; see [regular.Path].
 func pathOf(name, path string) (string, error) {
 	if err := printable(name, path); err != nil {
 		return "", err
@@ -98,32 +98,32 @@ func pathOf(name, path string) (string, error) {
 	return whole, nil
 }
 
-// unquoted says where a value is in quotes that nobody has taken off, such as those of a file of variables for a container.
+// unquoted returns an error if a value still has quotes, for example from a container's file of variables.
 func unquoted(name, value string) error {
 	if strings.HasPrefix(value, `"`) || strings.HasPrefix(value, "'") {
-		return fmt.Errorf("%s %q: leave the quotes out: no shell takes them off here", name, value)
+		return fmt.Errorf("%s %q: remove the quotes: no shell strips them here", name, value)
 	}
 	return nil
 }
 
-// kubernetesVariable matches what Kubernetes tells each pod of a service that is called gpuwhy, or gpuwhy-hub; its value of a
-// port is an address. docs/deploy.md says how to turn that off.
+// kubernetesVariable matches the variables that Kubernetes gives each pod for a service called gpuwhy or gpuwhy-hub, and
+// kubernetesPort those whose value is an address. docs/deploy.md says how to turn them off.
 var (
 	kubernetesVariable = lazy.Pattern(`^GPUWHY_(?:[A-Z0-9_]+_)?(?:SERVICE_(?:HOST|PORT(?:_[A-Z0-9_]+)?)|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)$`)
 	kubernetesPort     = lazy.Pattern(`^GPUWHY_(?:[A-Z0-9_]+_)?PORT=(?:tcp|udp|sctp)://`)
 )
 
-// variables is how the names of our variables begin.
+// variables is the prefix of our variables' names.
 const variables = "GPUWHY_"
 
-// otherWords are what people call settings elsewhere.
+// otherWords are names that settings have in other programs.
 var otherWords = map[string]string{
 	"PORT": "LISTEN", "ADDRESS": "LISTEN", "ADDR": "LISTEN", "BIND": "LISTEN", "HOST": "LISTEN", "RULES": "ALERT_RULES", "ALERTS": "ALERT_RULES", "DATABASE": "HISTORY",
 	"DATABASE_URL": "HISTORY", "DB": "HISTORY", "RETENTION": "HISTORY_RETENTION", "DATA_DIR": "STATE_DIR", "HOSTNAME": "NODE", "NAME": "NODE", "HOSTS": "ALLOW_HOST",
 	"ORIGINS": "ALLOW_ORIGIN", "CORS": "ALLOW_ORIGIN", "PREFIX": "BASE_PATH", "PATH_PREFIX": "BASE_PATH", "PRICE": "ELECTRICITY_PRICE", "PROXY": "TRUSTED_PROXY", "DEBUG": "LOG_LEVEL", "REFRESH": "INTERVAL",
 }
 
-// unknownVariables says which variables look like settings and are none. others are names that settings mention.
+// unknownVariables returns notes about variables that look like settings but are not. others are names that settings mention.
 func unknownVariables(environ []string, others []string) (notes []string) {
 	known := sync.OnceValue(func() (names []string) { // of all commands, which only takes time where there is such a variable
 		for _, leaf := range grammar().Leaves(false) {
@@ -147,24 +147,24 @@ func unknownVariables(environ []string, others []string) (notes []string) {
 			continue
 		}
 		like := cmp.Or(otherWords[of], nearest.Name(of, known()))
-		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ and the flag's name in capitals"
+		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ followed by the flag's name in capitals"
 		if like != "" {
 			hint = "did you mean " + variables + like + "?"
 		}
-		notes = append(notes, fmt.Sprintf("the variable %s is no setting, and is ignored: %s", name, hint))
+		notes = append(notes, fmt.Sprintf("the variable %s is not a setting and is ignored: %s", name, hint))
 	}
 	slices.Sort(notes)
 	return notes
 }
 
-// tellUnknown logs which variables are ignored.
+// tellUnknown logs the variables that are ignored.
 func (env *environment) tellUnknown(others []string) {
 	for _, note := range unknownVariables(os.Environ(), others) {
 		env.log.Warn("a variable is ignored", "why", note)
 	}
 }
 
-// asCommands writes "--version" and "help" as the commands and flags that they are.
+// asCommands turns "--version" into a command and "help" into a flag.
 func asCommands(args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -178,9 +178,9 @@ func asCommands(args []string) []string {
 	return args
 }
 
-// helpCommand is there to be listed: see [asCommands].
+// helpCommand exists only to be listed; see [asCommands].
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to tell of."`
+	Command []string `arg:"" optional:"" help:"The command to explain."`
 }
 
 func (helpCommand) check() error { return nil }
@@ -191,14 +191,14 @@ func (helpCommand) Run(*environment) error { return usageError{errNoHelp} }
 var (
 	notOneOf = lazy.Pattern(`must be one of (.*) but got "(.*)"$`)
 	quotedIn = lazy.Pattern(`"([^"]*)"`)
-	// noNumber matches what is said of a value that is no duration or no number.
+	// noNumber matches kong's error about a value that is not a duration or not a number.
 	noNumber = lazy.Pattern(`^(--[a-z-]+): expected (duration|a float|a valid \d+ bit u?int|.*int.*) but got ("(?:[^"\\]|\\.)*")`)
 )
 
-// wantedNumbers are the values that a setting of a kind takes.
-var wantedNumbers = map[string]string{"duration": "give a time with its unit, such as 5s, 500ms or 1h30m", "a float": "give a number, such as 0.3"}
+// wantedNumbers says which values a kind of setting takes.
+var wantedNumbers = map[string]string{"duration": "give a time with a unit, such as 5s, 500ms or 1h30m", "a float": "give a number, such as 0.3"}
 
-// hinted is an error of the command line, with the word that was meant where one of some is to be given.
+// hinted returns a clearer error of the command line and, for a choice of words, adds the word that was probably meant.
 func hinted(err error) error {
 	if err == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
-// What is around all pages works by keyboard: the palette, the dialog of a process and the choice of colors.
+// The frame of all pages works by keyboard: the palette, the dialog of a process and the choice of colors.
 func TestShellByKeyboard(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:dgx-h100")
@@ -67,7 +67,7 @@ func TestShellByKeyboard(t *testing.T) {
 	tab.Quiet(leaves)
 }
 
-// A page says within two intervals that its server stands still, and that it is gone; so does the page of alerts.
+// Within two intervals, a page says that its server stands still, or that it is gone. So does the page of alerts.
 func TestStateOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, fast, "--source=simulate:rtx-4090")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// largestProgram is how much of the program's file may be code and data, in bytes: what -ldflags '-s -w' leaves. With it grows
-// what is read at a start and what stays resident. A library that is far too large for what it does here shows at once.
+// largestProgram is how much of the program's file may be code and data, in bytes: what -ldflags '-s -w' leaves. A larger program
+// reads more at the start, and keeps more in memory. The test catches a library that is far too large for its use here.
 const largestProgram = 63_000_000 // the server of a fleet, NATS's, is 10 MB of it, and what talks to Kubernetes 8
 
 func TestSizeOfTheProgram(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// A connection on which nothing is said for longer than nginx's own 60 s stays
-// open, with the timeouts as they are: the hub's pings, each 20 s, are enough.
+// A connection on which nothing is sent for longer than nginx's 60 s stays open with
+// the real timeouts: the hub's pings every 20 s are enough.
 func TestSoakIdleBehindNginx(t *testing.T) {
 	t.Parallel()
 	const timeout = 60 * time.Second
@@ -66,15 +66,15 @@ func TestSoakIdleBehindNginx(t *testing.T) {
 }
 
 // Viewers that ask again and again for a reading and never read an answer cost
-// little memory: the hub ends each of them, and each comes back at once. Other
+// little memory: the hub drops each of them, and each comes back at once. Other
 // viewers are served meanwhile. SOAK=duration makes it longer than 30 s. The bounds
-// stand in docs/performance.md.
+// are in docs/performance.md.
 func TestSoakViewersThatNeverRead(t *testing.T) {
 	t.Run("300 viewers of 8 GPUs", func(t *testing.T) { neverRead(t, "simulate:dgx-h100", 300, 128<<20) })
 	t.Run("10 viewers of 1,000 GPUs", func(t *testing.T) { neverRead(t, "simulate:fleet:1000", 10, 512<<20) })
 }
 
-// neverRead fails above so many bytes of resident memory.
+// neverRead fails above that many bytes of resident memory.
 func neverRead(t *testing.T, source string, viewers int, bound float64) {
 	span := 30 * time.Second
 	if set := os.Getenv("SOAK"); set != "" {

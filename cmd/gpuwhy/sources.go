@@ -26,7 +26,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi"
 )
 
-// The names in --source. "auto" stands for all that read a real machine, and is never a
+// The names in --source. "auto" stands for every source that reads a real machine, never for a
 // simulation.
 const (
 	sourceAuto  = "auto"
@@ -39,11 +39,11 @@ const (
 
 var realSources = []string{sourceNVML, sourceSMI, sourceAMD, sourceIntel}
 
-// isLinux decides what can be read at all.
+// isLinux decides what can be read.
 const isLinux = runtime.GOOS == "linux"
 
-// kernelFiles are where the kernel has its files by default. Other systems have none, and
-// nothing is looked for: on Windows /sys would be a folder that anybody may have made.
+// kernelFiles returns where the kernel has its files by default. Other systems have none, so
+// gpuwhy must not look: on Windows, anybody could have created a folder /sys.
 func kernelFiles() kong.Vars {
 	if !isLinux {
 		return kong.Vars{"sysfs": "", "procfs": "", "kmsg": ""}
@@ -51,20 +51,20 @@ func kernelFiles() kong.Vars {
 	return kong.Vars{"sysfs": "/sys", "procfs": "/proc", "kmsg": "/dev/kmsg"}
 }
 
-// reads says in a sentence which GPUs a build for a system can read.
+// reads returns a sentence that says which GPUs a build for a system can read.
 func reads(system string, library bool) string {
 	switch {
 	case system == "darwin":
-		return "It reads no GPU on macOS, and shows the machine itself."
+		return "On macOS it reads no GPU, and shows only the machine."
 	case system != "linux":
-		return "It reads NVIDIA GPUs through nvidia-smi. Those of AMD and Intel, and NVIDIA's library, it reads on Linux alone."
+		return "It reads NVIDIA GPUs through nvidia-smi. It reads AMD and Intel GPUs, and NVIDIA's library, only on Linux."
 	case !library:
-		return "It reads NVIDIA GPUs through nvidia-smi, and those of AMD and Intel; not NVIDIA's library, since it was built without cgo."
+		return "It reads NVIDIA GPUs through nvidia-smi, and AMD and Intel GPUs. It does not use NVIDIA's library, since it was built without cgo."
 	}
-	return "It reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and those of AMD and Intel."
+	return "It reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and AMD and Intel GPUs."
 }
 
-// simulates returns the profile that is simulated.
+// simulates returns the simulated profile.
 func (f *sourceFlags) simulates() (profile string, ok bool) {
 	if len(f.Source) != 1 {
 		return "", false
@@ -72,16 +72,16 @@ func (f *sourceFlags) simulates() (profile string, ok bool) {
 	return strings.CutPrefix(f.Source[0], simulation)
 }
 
-// live reports whether readings are of a real machine, as it is now.
+// live reports whether readings show a real machine as it is now.
 func (f *sourceFlags) live() bool {
 	_, simulated := f.simulates()
 	_, played := f.replays()
 	return !simulated && !played
 }
 
-// wrong says what is wrong with the list of sources; "" for nothing.
+// wrong returns what is wrong with the list of sources; "" for nothing.
 func (f *sourceFlags) wrong() string {
-	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " with commas, or simulate:PROFILE, or replay:DIR"
+	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " separated by commas, or simulate:PROFILE, or replay:DIR"
 	if len(f.Source) == 0 {
 		return of
 	}
@@ -99,11 +99,11 @@ func (f *sourceFlags) wrong() string {
 		case name == sourceAuto && len(f.Source) > 1:
 			return "auto stands for all sources: give it alone"
 		case strings.HasPrefix(name, simulation):
-			return "a simulation is never mixed with other sources: give it alone"
+			return "a simulation can't be combined with other sources: give it alone"
 		case strings.HasPrefix(name, recorded):
-			return "a recording is never mixed with other sources: give it alone"
+			return "a recording can't be combined with other sources: give it alone"
 		case slices.Contains(f.Source[:i], name):
-			return fmt.Sprintf("%q is there twice", name)
+			return fmt.Sprintf("%q is named twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
 			return of
 		}
@@ -111,7 +111,7 @@ func (f *sourceFlags) wrong() string {
 	return ""
 }
 
-// A target is the machine that is read, and how.
+// A target is the machine to read, and how to read it.
 type target struct {
 	*nameFlags
 	*sourceFlags
@@ -131,7 +131,7 @@ func (f *serveFlags) target() *target {
 	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, f.labels, nil}
 }
 
-// inputs returns the inputs of each node, with its place; a real machine is one.
+// inputs returns the inputs of each node, with its place. A real machine is one node.
 func (m *target) inputs(log *slog.Logger) ([]*app.Inputs, error) {
 	all, err := m.read(log)
 	for _, in := range all {
@@ -176,9 +176,9 @@ func (m *target) read(log *slog.Logger) ([]*app.Inputs, error) {
 	return []*app.Inputs{in}, nil
 }
 
-// newSources returns the sources that are asked for. Both ways to read NVIDIA's devices are
-// one source: the program is read where the library can't be loaded. suspects are the cards that the
-// kernel's log calls broken; nil where nobody reads it.
+// newSources returns the requested sources. The two ways to read NVIDIA's devices are one
+// source, which uses the program if the library can't be loaded. suspects returns the cards that
+// are broken according to the kernel log; nil if nobody reads the log.
 func (m *target) newSources(suspects func() []gpu.Suspect, log *slog.Logger) (all []sampler.Source) {
 	named := func(name string) bool {
 		return slices.Contains(m.Source, name) || slices.Contains(m.Source, sourceAuto)

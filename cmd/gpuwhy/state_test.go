@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
 
-// mount mounts a file system of the kernel, until the test ends. Only root may.
+// mount mounts one of the kernel's file systems until the test ends. Only root may do that.
 func mount(t *testing.T, kind, options string) (dir string) {
 	t.Helper()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
@@ -35,7 +35,7 @@ func mount(t *testing.T, kind, options string) (dir string) {
 	return dir
 }
 
-// fillUp writes a file for which the disk has no more room.
+// fillUp writes a file that fills the disk.
 func fillUp(t *testing.T, name string) {
 	t.Helper()
 	file, err := os.Create(name)
@@ -58,20 +58,20 @@ func (p *program) silence() (status int, made contract.Silence) {
 	return status, made
 }
 
-// Two programs don't write one state.
+// Two programs never write to the same state directory.
 func TestStateDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir)
 	again := command(t, nil, "serve", "--source=simulate:rtx-4090", "--listen=127.0.0.1:0", "--state-dir="+dir)
-	if again.code != exitError || !strings.Contains(again.stderr, "another gpuwhy, process ") || !strings.Contains(again.stderr, "--state-dir of its own") {
+	if again.code != exitError || !strings.Contains(again.stderr, "another gpuwhy, process ") || !strings.Contains(again.stderr, "its own --state-dir") {
 		t.Errorf("the second one: %+v", again)
 	}
 	first.kill()
 	start(t, nil, "--source=simulate:rtx-4090", "--state-dir="+dir) // a lock dies with its program
 }
 
-// What was acknowledged is on disk, whatever happens then.
+// An acknowledgment is on disk, whatever happens next.
 func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -102,8 +102,8 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	}
 }
 
-// While the disk is full, answers, health, metrics and the log say so; what was
-// asked for meanwhile is written when there is space again.
+// While the disk is full, answers, health, metrics and the log say so. Changes that
+// were asked for meanwhile are written once there is space again.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "tmpfs", "size=256k")
@@ -129,11 +129,11 @@ func TestAFullDisk(t *testing.T) {
 	if _, page := p.fetch("/alerts", nil); !strings.Contains(string(page), "a restart would lose them") {
 		t.Error("the page of alerts does not say so")
 	}
-	p.log.await(t, "a restart would lose something")
+	p.log.await(t, "a restart would lose changes")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
-	p.log.await(t, "a restart loses nothing any more")
+	p.log.await(t, "a restart no longer loses anything")
 	testkit.Until(t, "its health is good", func() bool { h = health(); return h.Status == "ok" && h.Reason == "" }, func() any { return h })
 	p.kill()
 	p = start(t, nil, "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
@@ -143,7 +143,7 @@ func TestAFullDisk(t *testing.T) {
 	}
 }
 
-// Pipes that nobody writes to, in place of files, hold up neither the start nor
+// Pipes that nobody writes to, in place of files, delay neither the start nor
 // signals.
 func TestPipesInPlaceOfFiles(t *testing.T) {
 	t.Parallel()
@@ -166,17 +166,17 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.reload()
-	p.log.await(t, "it is no regular file")
+	p.log.await(t, "it is not a regular file")
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("at the end: %v", err)
 	}
-	if again := inside("check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "no regular file") {
+	if again := inside("check-config", "--alert-rules="+rules); again.code != exitUsage || !strings.Contains(again.stderr, "not a regular file") {
 		t.Errorf("check-config: %+v", again)
 	}
 }
 
-// Without a setting a real machine's state is kept below the user's home; a second program goes on without, and says
-// so. Nothing is kept of a simulation.
+// By default, a real machine's state is kept below the user's home. A second program runs without state, and says so.
+// A simulation keeps nothing.
 func TestTheUsualStateDirectory(t *testing.T) {
 	t.Parallel()
 	home, own := t.TempDir(), t.TempDir()
@@ -211,8 +211,8 @@ func TestTheUsualStateDirectory(t *testing.T) {
 	}
 }
 
-// A state directory on a mount whose server is gone holds up neither the start, which
-// fails, nor a signal.
+// A state directory on a mount whose server is gone makes the start fail, but delays neither
+// the start nor a signal.
 func TestAStateDirectoryThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {

@@ -44,14 +44,14 @@ func newReceiver(t *testing.T, refuse int64) *receiver {
 	return r
 }
 
-// target is it in a file of rules.
+// target returns the receiver as a target in a rules file.
 func (r *receiver) target() string {
 	return "generic://" + strings.TrimPrefix(r.URL, "http://") + "/hook?disabletls=yes&template=json"
 }
 
 // An evening of one card, as a person sees it on the page and on the phone: work
 // begins and is named, the alert fires once, its message arrives although the
-// receiver fails twice, work ends and its heat is told, the alert is over.
+// receiver fails twice, work ends and its heat is explained, the alert is over.
 func TestTheStoryEndToEnd(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())

@@ -17,8 +17,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/smi/fakesmi"
 )
 
-// radeon and iris have the files of an AMD and an integrated Intel GPU that these tests look
-// at; packages amd and intel have whole ones.
+// radeon and iris have those files of an AMD GPU and an integrated Intel GPU that these tests
+// need; packages amd and intel have complete ones.
 func radeon(m *drmtest.Machine) *drmtest.Card {
 	return m.Card(1, "0000:03:00.0", "amdgpu", map[string]string{
 		"vendor": "0x1002\n", "device": "0x744c\n", "revision": "0xc8\n", "subsystem_vendor": "0x1002\n", "subsystem_device": "0x0e3b\n",
@@ -38,7 +38,7 @@ func iris(m *drmtest.Machine) *drmtest.Card {
 	})
 }
 
-// withoutGPU is the sysfs of a machine whose only PCI device is a network card.
+// withoutGPU returns the sysfs of a machine whose only PCI device is a network card.
 func withoutGPU(t *testing.T) string {
 	m := drmtest.New(t)
 	m.Write(filepath.Join(m.Sysfs, "bus/pci/devices/0000:00:03.0/vendor"), "0x1af4\n")
@@ -151,12 +151,12 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	for list, says := range map[string]string{
 		"nvml,auto":                 "give it alone",
-		"amd,simulate:rtx-4090":     "never mixed",
+		"amd,simulate:rtx-4090":     "can't be combined",
 		"amd,intel,amd":             "twice",
 		"":                          "must be auto, or some of nvml, nvidia-smi, amd, intel",
 		"rocm":                      "must be auto, or some of nvml, nvidia-smi, amd, intel",
 		"simulate:rtx-1":            "rtx-4090",
-		"simulate:rtx-4090,fleet:8": "never mixed",
+		"simulate:rtx-4090,fleet:8": "can't be combined",
 	} {
 		if r := inside("check-config", "--source="+list); r.code != exitUsage || !strings.Contains(r.stderr, says) {
 			t.Errorf("%s: exit status %d, %s", list, r.code, r.stderr)
@@ -164,8 +164,8 @@ func TestSourcesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// All that the program opens below cards that sleep are their power states, and the links by
-// which the kernel lists them; no driver is called.
+// Of sleeping cards, the program opens only their power states, and the links by which the
+// kernel lists them. It calls no driver.
 func TestAllVendorsAsleep(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())

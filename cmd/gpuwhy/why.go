@@ -20,15 +20,15 @@ import (
 type whyCommand struct {
 	GPU   string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
 	JSON  bool   `name:"json" help:"Print what /api/gpu/why answers."`
-	Watch bool   `help:"Go on, and print each new answer, until interrupted."`
-	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default what --listen and --base-path say, and gpuwhy's own readings where nobody listens there."`
+	Watch bool   `help:"Keep running, and print each new answer until interrupted."`
+	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
 	readingFlags
 	addressFlags
 }
 
 func (c *whyCommand) check() error { return first(c.readingFlags.check, c.addressFlags.check) }
 
-// said is one answer: the members of every answer, and the whole text.
+// said is one answer: the parts that every answer has, and the whole.
 type said struct {
 	Timestamp string // of the readings, different for each snapshot
 	Source    string
@@ -46,7 +46,7 @@ func sayOne(w *contract.OneWhy) said {
 // An answerer waits for the next answer, or for the first if it does not exist yet.
 type answerer func() (said, error)
 
-// Run prints why the fans run. If nothing can be read, it says why and fails.
+// Run prints why the fans run. If nothing can be read, it prints why and fails.
 func (c whyCommand) Run(env *environment) error {
 	ask, err := c.server(env)
 	if err == nil {
@@ -59,7 +59,7 @@ func (c whyCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy runs here: this is from a few seconds of readings of its own")
+	fmt.Fprintln(env.stderr, "gpuwhy: no gpuwhy is running here: the answer is from a few seconds of this command's own readings")
 	r := app.NewReader(env.ctx, inputs, ownInterval, c.Deadline, env.log)
 	return errors.Join(c.tell(env, c.ownReadings(env, r, app.MonitorOf(inputs, c.name()))), r.Close())
 }
@@ -77,7 +77,7 @@ func (c whyCommand) tell(env *environment, ask answerer) error {
 	}
 }
 
-// print writes one answer. It fails if the answer is that nothing can be read.
+// print prints one answer. It fails if the answer is that nothing can be read.
 func (c whyCommand) print(env *environment, s said) error {
 	if c.JSON {
 		if err := term.JSON(env.stdout, s.whole); err != nil {
@@ -86,7 +86,7 @@ func (c whyCommand) print(env *environment, s said) error {
 	} else if err := term.Why(env.stdout, gpu.KindOf(s.Source), &s.Layers, s.Causes); err != nil {
 		return err
 	}
-	// Without a GPU in the machine the answer is about the machine, and this comes last.
+	// Without a GPU, the answer is about the machine, and this comes last.
 	if len(s.Causes) > 0 && explain.Kind(s.Causes[0].Kind) == explain.NoDevice {
 		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(s.Causes[0].Sentence))
 		return errQuiet
@@ -94,8 +94,8 @@ func (c whyCommand) print(env *environment, s said) error {
 	return nil
 }
 
-// watch prints each answer that differs from the one before on a line of its own, until the
-// context ends. In JSON the answer of each snapshot differs. It prints a failure once, and tries again.
+// watch prints each answer that differs from the previous one on its own line, until the
+// context ends. As JSON, the answer of each snapshot differs. It prints a failure once, and retries.
 func (c whyCommand) watch(env *environment, ask answerer, next said) error {
 	if banner := term.Banner(gpu.KindOf(next.Source)); banner != "" && !c.JSON {
 		if _, err := fmt.Fprintln(env.stdout, banner); err != nil {
@@ -133,7 +133,7 @@ const (
 	askPatient = 5 * time.Second
 )
 
-// server asks a running gpuwhy.
+// server returns an answerer that asks a running gpuwhy.
 func (c whyCommand) server(env *environment) (answerer, error) {
 	from, err := c.client(c.URL, client.Options{Retry: askPatient, Flag: "--url"})
 	if err != nil {
@@ -165,13 +165,13 @@ func say[A any](ctx context.Context, from *client.Client, call client.Call[A], f
 	return form(answer), nil
 }
 
-// Own readings: the time between them, and how many the causes of the first answer need.
+// The time between own readings, and how many of them the first answer needs.
 const (
 	ownInterval = time.Second
 	ownReadings = 4
 )
 
-// ownReadings takes the answers from readings of its own.
+// ownReadings returns an answerer that reads the machine itself.
 func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Monitor) answerer {
 	left := ownReadings
 	return func() (said, error) {
@@ -187,7 +187,7 @@ func (c whyCommand) ownReadings(env *environment, r *app.Reader, m contract.Moni
 	}
 }
 
-// said makes an answer of our own readings in the form in which a server answers.
+// said makes an answer from own readings, in the form of a server's answer.
 func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 	if c.GPU == "" || f.Nodes().Totals().Devices == 0 {
 		w := contract.NewWhy(m, f)
@@ -200,7 +200,7 @@ func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 		}
 	}
 	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {
-		return said{}, &gpu.Advice{What: "there are several nodes, and GPU " + c.GPU + " may be one of each", Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
+		return said{}, &gpu.Advice{What: "there are several nodes, and each may have a GPU " + c.GPU, Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
 	}
 	return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
 }

@@ -36,7 +36,7 @@ func worker() fakenvml.Process {
 	return fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 2 << 30, SM: 95}
 }
 
-// What the made-up card does: each changes all its readings at once.
+// The activities of the made-up card. Each changes all readings at once.
 func toWork(m *fakenvml.Machine) {
 	m.GPU(0).SetProcesses(worker())
 	card(m, map[fakenvml.Key]any{
@@ -45,8 +45,8 @@ func toWork(m *fakenvml.Machine) {
 	}, 60, 1900)
 }
 
-// comesToWork waits until the worker is there and has its name, which a busy machine may say a little later: so does all that is
-// said of its work from the first reading on.
+// comesToWork waits until the worker is present and has its name. On a busy machine the name may arrive a little later, and with it
+// everything that is said about its work.
 func (v *viewer) comesToWork(m *fakenvml.Machine) {
 	v.t.Helper()
 	m.GPU(0).SetProcesses(worker())
@@ -94,7 +94,7 @@ func kinds(causes []contract.Cause) string {
 	return strings.Join(out, " ")
 }
 
-// An evening of one card, told as it happens.
+// The answer follows one card through an evening.
 func TestTheAnswerFollowsTheCard(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -142,7 +142,7 @@ func TestTheAnswerFollowsTheCard(t *testing.T) {
 	v.awaitWhy("GPU 0 (NVIDIA GeForce RTX 4090) says that it is busy at 100 %, but its counter looks stuck: nothing runs on it (35 °C, 17 W of 450 W, fan off)")
 }
 
-// Who asks for a reading of this moment is told of this moment.
+// A reading on demand is explained as of the time of the request.
 func TestAReadingOnDemandIsExplained(t *testing.T) {
 	t.Parallel()
 	lib, m := machine(t, fakenvml.RTX4090())
@@ -167,7 +167,7 @@ func TestWhyAsksARunningServer(t *testing.T) {
 	configured := []string{"GPUWHY_LISTEN=" + listen, "GPUWHY_BASE_PATH=/x/"}
 
 	r := command(t, configured, "why")
-	for _, part := range []string{self(t), "keeps GPU 0", "how sure: high", "power draw: 449 W", "held back by its power limit", "what helps: End or pause"} {
+	for _, part := range []string{self(t), "keeps GPU 0", "certainty: high", "power draw: 449 W", "held back by its power limit", "what helps: End or pause"} {
 		if !strings.Contains(r.stdout, part) {
 			t.Errorf("%q is not in it", part)
 		}
@@ -198,7 +198,7 @@ func TestWhyReadsItselfWhereNoServerRuns(t *testing.T) {
 	toWork(m)
 	env := append(lib.Env(), "GPUWHY_LISTEN="+freeAddress(t), "GPUWHY_LOG_LEVEL=error")
 	r := command(t, env, "why")
-	if r.code != exitOK || !strings.Contains(r.stdout, self(t)) || !strings.Contains(r.stderr, "readings of its own") {
+	if r.code != exitOK || !strings.Contains(r.stdout, self(t)) || !strings.Contains(r.stderr, "this command's own readings") {
 		t.Errorf("exit status %d: %s\n%s", r.code, r.stderr, r.stdout)
 	}
 	r = command(t, env, "why", "0", "--json")

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// nameZone gives this machine's time zone the name that the list of zones has for it, which Go does not look for: others can be told
-// only the name. Where none is found it stays without.
+// nameZone gives this machine's time zone its name in the list of zones, which Go does not look up, since only the name can be sent
+// to others. If no name is found, the zone stays without one.
 func nameZone() { time.Local = named(time.Local, "/etc") } //nolint:gosmopolitan // it is the same zone, with its name
 
-// named is a zone by the name that it has already, as from TZ, or else that the files in etc say, if its clocks are the same.
+// named returns the zone under the name that it already has, for example from TZ, or that files in etc give, if its clocks are the same.
 func named(zone *time.Location, etc string) *time.Location {
 	link, _ := os.Readlink(filepath.Join(etc, "localtime"))   // on Linux and macOS
 	written, _ := os.ReadFile(filepath.Join(etc, "timezone")) // on Debian where it is a copy
@@ -32,7 +32,7 @@ func named(zone *time.Location, etc string) *time.Location {
 	return zone
 }
 
-// sameClocks reports whether two zones have had the same clocks in the last years.
+// sameClocks reports whether two zones have had the same clocks in the last three years.
 func sameClocks(a, b *time.Location) bool {
 	now := time.Now()
 	for weeks := range 3 * 52 {
@@ -45,7 +45,7 @@ func sameClocks(a, b *time.Location) bool {
 	return true
 }
 
-// localZone is this machine's zone as another can know it: by its name, or else by its hours from UTC now.
+// localZone returns this machine's zone in a form that others understand: its name, or else its current offset from UTC.
 func localZone() string {
 	name := time.Local.String() //nolint:gosmopolitan // that of the person who asks
 	if _, err := time.LoadLocation(name); err != nil || name == "Local" {

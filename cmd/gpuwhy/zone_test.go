@@ -11,7 +11,7 @@ import (
 	_ "time/tzdata"
 )
 
-// zoneFile is a file of a zone (RFC 8536, version 1) whose clocks were never set.
+// zoneFile returns the file of a zone (RFC 8536, version 1) whose clocks never change.
 func zoneFile(east time.Duration, name string) []byte {
 	b := append([]byte("TZif"), make([]byte, 16+16)...)          // version, what is reserved, and four counts of 0
 	b = encode.BigEndian.AppendUint32(b, 1)                      // kinds of time
@@ -20,7 +20,7 @@ func zoneFile(east time.Duration, name string) []byte {
 	return append(append(b, 0, 0), name+"\x00"...)
 }
 
-// A machine's zone gets its name from where systems keep it, and never that of another zone.
+// A machine's zone gets its name from where systems keep it, and never the name of another zone.
 func TestTheZoneIsNamed(t *testing.T) {
 	t.Parallel()
 	zone := func(name string) *time.Location {

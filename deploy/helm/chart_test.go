@@ -1,4 +1,4 @@
-// Package helm checks the chart of gpuwhy, and the manifests that are made of it.
+// Package helm checks gpuwhy's chart, and the manifests generated from it.
 package helm
 
 import (
@@ -22,13 +22,13 @@ var (
 	update = flag.Bool("update", false, "with -helm: write deploy/kubernetes")
 )
 
-// manifests are the files in deploy/kubernetes, and the values of which they are made.
+// manifests are the generated files in deploy/kubernetes, with their values.
 var manifests = map[string][]string{
 	"gpuwhy.yaml":    nil,
 	"agentless.yaml": {"--set", "agent.enabled=false,hub.enabled=false,agentless.enabled=true,networkPolicy.enabled=false"},
 }
 
-const head = "# Made of the chart in deploy/helm: make manifests\n"
+const head = "# Generated from the chart in deploy/helm: make manifests\n"
 
 type object struct {
 	Kind     string
@@ -75,7 +75,7 @@ type container struct {
 	} `yaml:"securityContext"`
 }
 
-// check says what is wrong in manifests, and returns their objects.
+// check reports what is wrong in manifests, and returns their objects.
 func check(t *testing.T, text []byte) (all []object) {
 	t.Helper()
 	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
@@ -191,7 +191,7 @@ func run(t *testing.T, args ...string) (text []byte, err error) {
 	return text, err
 }
 
-// TestChart runs with -helm alone: building helm takes minutes (make chart).
+// TestChart runs only with -helm, since building helm takes minutes (make chart).
 func TestChart(t *testing.T) {
 	if *helm == "" {
 		t.Skip("make chart gives the helm")
@@ -240,7 +240,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("%s: %s", file, kinds(all))
 		}
 	}
-	// What can't work is refused.
+	// Settings that can't work are refused.
 	for _, set := range []string{
 		"agnet.enabled=true", "agent.capabilities={SYS_ADMIN}", "fleet.url=http://x", "fleet.url=nats://user:password@x", "recorder.enabled=true", "cluster=a b",
 		"hub.replicas=-1", "agent.resources.limits.memory=much", "agent.extraArgs={rm}", "recorder.history=postgres://u:secret@db/x",

@@ -1,9 +1,10 @@
-// Package action has what people and programs can do, beyond looking. An [Action] is declared once: who may do it, what it is
-// done to, with which arguments, and how it is asked for. Addresses of the API, their twins for forms, messages of the socket,
-// questions between the programs of a fleet, and the documents of all of these are made of the declaration by those who own such a door.
+// Package action defines what people and programs can do besides looking. An [Action] is declared once: who may do it, its
+// target, its arguments, and how to request it. The packages that own the doors derive everything else from that declaration: API
+// addresses, their twins for forms, socket messages, questions between the programs of a fleet, and the documents about all of
+// these.
 //
-// Whatever door a call comes through, [Desk.Run] does it: it checks the principal, has it recorded, and does it here or
-// asks the program that has the target. The package knows no action itself.
+// Whichever door a call comes through, [Desk.Run] handles it: it checks the principal, records the call, and runs it here or asks
+// the program that has the target. The package itself knows no action.
 package action
 
 import (
@@ -20,23 +21,23 @@ import (
 
 // An Action is one thing that somebody can do.
 type Action struct {
-	// ID is its name in the fleet, in records, and in the document of the API. It never changes.
+	// ID is its name in the fleet, in records and in the API's document. It never changes.
 	ID    string
-	Needs auth.Access // what a principal needs; an action that says nothing is allowed to nobody
-	// Target is what it is done to; the zero Kind: the program itself.
+	Needs auth.Access // the access that a principal needs; if unset, nobody may do it
+	// Target is what it acts on; the zero Kind: the program itself.
 	Target Kind
-	Func   // its arguments, and what does it; see [Takes]
+	Func   // its arguments and its implementation; see [Takes]
 
-	// Node names the node that has the target of a call. If another program reads that node, that program is asked.
-	// nil: what does it sees to that itself, as where a target is at several nodes.
+	// Node returns the node that has the target of a call. If another program reads that node, that program is
+	// asked. nil: the implementation handles this itself, for example because a target is on several nodes.
 	Node func(c *Call) string
-	// Remote says that other programs of the fleet may ask for it here.
+	// Remote says that other programs of the fleet may request it here.
 	Remote bool
 
-	// HTTP is its address, such as "DELETE /api/alerts/{id}"; the parameter is that of its Target. Empty: it has none.
+	// HTTP is its address, such as "DELETE /api/alerts/{id}", with the parameter of its Target. Empty: it has none.
 	HTTP string
 	Form Form
-	// Event is the message that asks for it on the socket; nil: none does.
+	// Event is the socket message that requests it; nil: there is none.
 	Event *apidoc.Event
 
 	Doc
@@ -53,42 +54,42 @@ type Form struct {
 	Back func(page string) string
 }
 
-// Doc is what the documents say of an action.
+// Doc is what the documents say about an action.
 type Doc struct {
 	Tag     string // the group of addresses that it belongs to
 	Summary string // a few words
 	Text    apidoc.Text
 	Body    apidoc.Body   // its Example and Required; the type is that of the arguments
-	Answer  apidoc.Answer // where it is done; without a type it is empty
-	Refuses []Refused     // what it refuses beyond what any action does
-	Misfit  *Refusal      // an example of the refusal of a value that an argument can't have
+	Answer  apidoc.Answer // the answer when it is done; without a type it is empty
+	Refuses []Refused     // refusals beyond those that every action has
+	Misfit  *Refusal      // an example of refusing an invalid argument
 }
 
-// Refused is a refusal with what it means for one action.
+// Refused is a refusal and its meaning for one action.
 type Refused struct {
 	*Refusal
 	Means string
 }
 
-// A Kind is what an action can be done to.
+// A Kind is a kind of target.
 type Kind struct {
 	Name  string           // "alert"
-	Param apidoc.Parameter // that names it in an address
+	Param apidoc.Parameter // names the target in an address
 }
 
 // Node is the kind of a machine, by its name.
 var Node = Kind{"node", apidoc.InPath("node", "Name of the machine.", "workstation")}
 
-// Func is what does an action, with the type of its arguments.
+// Func is an action's implementation with the type of its arguments.
 type Func struct {
-	// Args is a value of the type of its arguments, a struct with names in JSON; nil: it takes none.
+	// Args is a value of the arguments' type, a struct with JSON names; nil: it takes none.
 	Args any
 	read func(decode func(into any) error) (any, error)
 	do   func(ctx context.Context, c *Call) (any, error)
 }
 
-// Takes returns the Func of a function that takes its arguments as a struct, and returns what became of it: a value that is
-// encoded as JSON, or nil where there is nothing to say. A struct without fields: it takes none.
+// Takes makes a Func from a function that takes its arguments as a struct and returns the result: a value to encode as
+// JSON, or nil if there is nothing to say. A struct without fields means no arguments.
 func Takes[A any](do func(ctx context.Context, c *Call, args A) (any, error)) Func {
 	var none any = *new(A)
 	if _, empty := none.(struct{}); empty {
@@ -114,9 +115,9 @@ func Takes[A any](do func(ctx context.Context, c *Call, args A) (any, error)) Fu
 // Read returns the arguments that decode reads into a pointer to their type.
 func (f Func) Read(decode func(into any) error) (any, error) { return f.read(decode) }
 
-// A Refusal is why an action was not done, for whoever asked for it. It is an error with a name that programs know.
+// A Refusal says why an action was not done. It is an error with a code that programs know.
 type Refusal struct {
-	Code      string // its name between programs, such as "unknown"
+	Code      string // its name for programs, such as "unknown"
 	Status    int    // of HTTP
 	Field     string // the argument that is at fault; empty: none
 	What, Try string // for people, as in [gpu.Advice]
@@ -128,28 +129,28 @@ func (r *Refusal) Error() string { return strings.TrimSpace(r.Field + " " + r.Wh
 // Advice is the refusal for people.
 func (r *Refusal) Advice() gpu.Advice { return gpu.Advice{What: r.Error(), Try: r.Try} }
 
-// Answer describes the refusal in the document of the API.
+// Answer describes the refusal in the API's document.
 func (r *Refusal) Answer(means string) apidoc.Answer {
 	advice := r.Advice()
 	return apidoc.Answer{Status: r.Status, Description: means, Detail: advice.Text()}
 }
 
 // Denied is the refusal for a principal that may not do something.
-var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask whoever runs gpuwhy"}
+var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask the person who runs gpuwhy"}
 
 // codeInvalid is the code of what [Invalid] returns.
 const codeInvalid = "invalid"
 
-// Invalid returns the refusal of a value that an argument can't have. What continues a sentence that begins with the field.
+// Invalid returns the refusal of an invalid argument. what continues a sentence that begins with the field's name.
 func Invalid(field, what string) *Refusal {
-	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what, Try: "/docs says what it may be"}
+	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what, Try: "see /docs for the allowed values"}
 }
 
-// A Question is an action that one program of a fleet asks another for, or something else that only programs ask (package talk).
-// Fields are only added: what is not known is ignored, and a question of an earlier version is answered.
+// A Question is an action that one program of a fleet requests from another, or something else that only programs ask (package
+// talk). Fields are only ever added: unknown ones are ignored, and questions of earlier versions are answered.
 type Question struct {
 	Ask    string          `json:"ask"`             // the action's ID
 	Order  json.RawMessage `json:"order,omitempty"` // its arguments
 	Target string          `json:"target,omitempty"`
-	Asker  *auth.Principal `json:"by,omitempty"` // who wants it done; nil in those of earlier versions
+	Asker  *auth.Principal `json:"by,omitempty"` // who wants it done; nil from earlier versions
 }

@@ -14,23 +14,23 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// A Call is an action that somebody wants done.
+// A Call is a request to run an action.
 type Call struct {
 	Action    string         // its ID
 	Principal auth.Principal // who wants it done
-	Target    string         // what it is done to; empty where the action has no kind of target
-	Node      string         // the one node that the request is about; empty: it is about all
+	Target    string         // the target; empty if the action has no kind of target
+	Node      string         // the only node that the request is about; empty: all nodes
 	// Wanted narrows an action without a target to nodes; nil: all.
 	Wanted func(node string) bool
-	Args   any // of the type that the action takes; nil: of all, the zero value
-	// Asked says that another program asks, about Node: it is done here alone.
+	Args   any // of the type that the action takes; nil: the zero value
+	// Asked says that another program asks about Node: the action then runs only here.
 	Asked bool
 
 	desk *Desk
 }
 
-// Ask asks the program that reads a node for an action, on behalf of who wants this one. The result is what that program
-// returned: JSON, or what its reading is read as.
+// Ask requests an action from the program that reads a node, on behalf of this call's principal. The result is what that
+// program returned: JSON, or a decoded reading.
 func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (any, error) {
 	q := &Question{Ask: action, Target: target, Asker: &c.Principal}
 	if args != nil {
@@ -40,7 +40,7 @@ func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (
 		}
 	}
 	if !c.desk.Elsewhere(node) {
-		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+		return nil, &gpu.Advice{What: node + " is no longer part of the fleet"}
 	}
 	result, err := c.desk.fleet.Ask(ctx, node, q)
 	if r, ok := errors.AsType[*Refusal](err); ok {
@@ -53,14 +53,14 @@ func (c *Call) Ask(ctx context.Context, node, action, target string, args any) (
 type Fleet interface {
 	// Has reports whether another program reads the node.
 	Has(node string) bool
-	// Ask returns what became of a question. An error with a code is a [Refusal], of which only Code, Field and What are set.
+	// Ask returns the answer to a question. An error with a code is a [Refusal] with only Code, Field and What set.
 	Ask(ctx context.Context, node string, q *Question) (any, error)
 }
 
-// A Record is what is written of a call.
+// A Record is what is recorded about a call.
 type Record struct {
 	Action    string
-	Needs     auth.Access // so that what only looks can be told apart
+	Needs     auth.Access // tells calls that only look from others
 	Principal auth.Principal
 	Target    string
 	Node      string
@@ -68,15 +68,15 @@ type Record struct {
 	Args      any  // as [Call] has them
 }
 
-// An Audit keeps who did what.
+// An Audit records who did what.
 type Audit interface {
-	// Begin records that somebody is about to do something. If it returns an error, that is not done. What it returns
-	// is called with what became of it, nil where it was done.
+	// Begin records that somebody is about to do something. If it returns an error, the action is not run. The
+	// returned function is called with the result: nil if the action was done.
 	Begin(ctx context.Context, r *Record) (end func(error), err error)
 }
 
-// A Log is an [Audit] that refuses nothing: it logs what is done and what failed, and at level debug what only looks and what
-// was refused: a client that asks again and again for what there is not fills no log.
+// A Log is an [Audit] that refuses nothing. It logs actions that were done or failed. Calls that only look or were refused
+// are logged at level debug, so that a client that keeps asking for something unknown does not fill the log.
 type Log struct{ *slog.Logger }
 
 // Begin implements [Audit].
@@ -104,7 +104,7 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(error), error) {
 	}, nil
 }
 
-// A Desk does actions. Its methods may be called at the same time once the program runs, and of a nil Desk, which has no action.
+// A Desk runs actions. Once the program runs, its methods may be called concurrently. A nil Desk is valid and has no actions.
 type Desk struct {
 	all   []*Action
 	byID  map[string]*Action
@@ -113,7 +113,8 @@ type Desk struct {
 	fleet Fleet
 }
 
-// NewDesk returns a desk that has what it does recorded. It panics where two actions have one ID.
+// NewDesk returns a desk that records its calls with audit. It panics if two actions have the same
+// ID.
 func NewDesk(audit Audit, actions ...Action) *Desk {
 	d := &Desk{byID: map[string]*Action{}, codes: map[string]*Refusal{Denied.Code: Denied}, audit: audit}
 	for i := range actions {
@@ -129,10 +130,10 @@ func NewDesk(audit Audit, actions ...Action) *Desk {
 	return d
 }
 
-// Join makes the desk part of a fleet, before the program runs.
+// Join makes the desk part of a fleet. Call it before the program runs.
 func (d *Desk) Join(f Fleet) { d.fleet = f }
 
-// Actions are all actions, in the order in which they are documented.
+// Actions returns all actions in the order in which they are documented.
 func (d *Desk) Actions() iter.Seq[*Action] {
 	if d == nil {
 		return func(func(*Action) bool) {}
@@ -140,15 +141,15 @@ func (d *Desk) Actions() iter.Seq[*Action] {
 	return slices.Values(d.all)
 }
 
-// ErrUnknown is returned for an action that there is not, or not for other programs.
+// ErrUnknown is returned for an action that does not exist, or that other programs may not request.
 var ErrUnknown = errors.New("there is no such action")
 
 var errUnrecorded = &Refusal{
-	Code: "unrecorded", Status: http.StatusServiceUnavailable, What: "nothing was done, since it could not be recorded", Try: "look into the log of gpuwhy",
+	Code: "unrecorded", Status: http.StatusServiceUnavailable, What: "nothing was done, because it could not be recorded", Try: "see gpuwhy's log",
 }
 
-// Run does what a call says, here or by asking the program that has its target, if its principal may do that and it is
-// recorded. The result is what the action returns; of another program, JSON.
+// Run runs a call, here or by asking the program that has its target, if the principal may do it and it could be
+// recorded. The result is what the action returns, as JSON if it comes from another program.
 func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 	a := d.byID[c.Action]
 	if a == nil {
@@ -174,8 +175,8 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 // Elsewhere reports whether another program reads the node.
 func (d *Desk) Elsewhere(node string) bool { return node != "" && d.fleet != nil && d.fleet.Has(node) }
 
-// Answer does what another program asks for about a node, on behalf of who wants that. It is [ErrUnknown] where other programs
-// can't ask for it.
+// Answer runs what another program requests about a node, on behalf of asker. It returns [ErrUnknown] if other programs may
+// not request it.
 func (d *Desk) Answer(ctx context.Context, node string, q *Question, asker auth.Principal) (any, error) {
 	a := d.byID[q.Ask]
 	if a == nil || !a.Remote {
@@ -193,7 +194,8 @@ func (d *Desk) Answer(ctx context.Context, node string, q *Question, asker auth.
 	return d.Run(ctx, Call{Action: a.ID, Principal: asker, Target: q.Target, Node: node, Args: args, Asked: true})
 }
 
-// known is the refusal of another program as this one knows it. One of a later version is a conflict.
+// known maps another program's refusal to this program's own. An unknown one, from a later version,
+// becomes a conflict.
 func (d *Desk) known(r *Refusal) *Refusal {
 	switch own := d.codes[r.Code]; {
 	case own != nil:

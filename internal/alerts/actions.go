@@ -1,5 +1,5 @@
-// Package alerts has what people do about alerts: they acknowledge, dismiss and silence them, and end silences. What is said of an
-// alert that another program of the fleet has is carried out there. When alerts fire is for package alert.
+// Package alerts has the actions on alerts: people acknowledge, dismiss and silence them, and end silences. If another program of
+// the fleet has the alert, that program carries the action out. Package alert decides when alerts fire.
 package alerts
 
 import (
@@ -16,33 +16,33 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// A Room is where alerts are acted on. Its fields are set before the first action.
+// A Room carries out actions on alerts. Its fields are set before the first action.
 type Room struct {
-	Book   *alert.Shared         // its engine is what changes here
+	Book   *alert.Shared         // its engine holds the alerts that change here
 	Newest func() *insight.Fleet // for what alerts are about; nil before the first reading
 	Now    func() time.Time
 }
 
-// The kinds of what the actions are done to.
+// The kinds of targets.
 var (
 	Alert   = action.Kind{Name: "alert", Param: apidoc.InPath("id", "The alert's alert_id.", "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535")}
 	Silence = action.Kind{Name: "silence", Param: apidoc.InPath("id", "The silence's silence_id.", "silence-1")}
 )
 
-// What is refused.
+// The refusals.
 var (
-	unknown  = &action.Refusal{Code: "unknown", Status: http.StatusNotFound, What: alert.ErrUnknown.Error(), Try: "/api/alerts lists what stands, and the silences in force"}
-	reported = &action.Refusal{Code: "reported", Status: http.StatusConflict, What: "the alert can't be dismissed: " + alert.ErrReported.Error(), Try: "it ends by itself; acknowledge or silence it until then"}
+	unknown  = &action.Refusal{Code: "unknown", Status: http.StatusNotFound, What: alert.ErrUnknown.Error(), Try: "see /api/alerts for open alerts and active silences"}
+	reported = &action.Refusal{Code: "reported", Status: http.StatusConflict, What: "the alert can't be dismissed: " + alert.ErrReported.Error(), Try: "it ends on its own; acknowledge or silence it until then"}
 	tooMany  = &action.Refusal{Code: "too_many", Status: http.StatusConflict, What: "there are too many silences", Try: "end some of them"}
 
 	badDuration = &action.Refusal{
 		Code: "duration", Status: http.StatusUnprocessableEntity, What: "duration_seconds must be from 1 to 31622400, which is 366 days",
-		Try: "give the seconds for which nobody is to be told",
+		Try: "give the length of the silence in seconds",
 	}
-	noneChosen = &action.Refusal{Code: "none_chosen", Status: http.StatusUnprocessableEntity, What: "alert_ids must have 1 to 1000 alerts", Try: "choose at least one alert"}
+	noneChosen = &action.Refusal{Code: "none_chosen", Status: http.StatusUnprocessableEntity, What: "alert_ids must list 1 to 1000 alerts", Try: "choose at least one alert"}
 )
 
-// refusal is an error of package alert as who asked is told it.
+// refusal turns an error of package alert into what the client is told.
 func refusal(err error) error {
 	bad, isInvalid := errors.AsType[*alert.Invalid](err)
 	switch {
@@ -59,35 +59,35 @@ func refusal(err error) error {
 	}
 }
 
-// Actions are what people can do about alerts, in the order of the documents.
+// Actions returns the actions on alerts, in the order of the documents.
 func (r *Room) Actions() []action.Action {
-	noAlert := action.Refused{Refusal: unknown, Means: "No such alert stands."}
-	noneStands := action.Refused{Refusal: unknown, Means: "None of these alerts stands."}
-	full := action.Refused{Refusal: tooMany, Means: "There are too many already."}
+	noAlert := action.Refused{Refusal: unknown, Means: "No such alert is open."}
+	noneStands := action.Refused{Refusal: unknown, Means: "None of these alerts is open."}
+	full := action.Refused{Refusal: tooMany, Means: "There are already too many silences."}
 	list := []action.Action{
 		{
 			ID: "acknowledgeAlert", Target: Alert, Func: action.Takes(r.acknowledge), HTTP: "POST /api/alerts/{id}/acknowledge",
 			Doc: action.Doc{
-				Summary: "Say that somebody knows of an alert",
-				Text:    "It is not repeated to targets then. It still fires, and they are told when it is over.",
-				Body:    apidoc.Body{Example: "note"}, Answer: done("The alert as it stands.", contract.Alert{}, "alert_acknowledged"),
+				Summary: "Acknowledge an alert",
+				Text:    "Targets are not reminded of it. It keeps firing, and they are told when it is over.",
+				Body:    apidoc.Body{Example: "note"}, Answer: done("The current alert.", contract.Alert{}, "alert_acknowledged"),
 				Refuses: []action.Refused{noAlert},
 			},
 		},
 		{
 			ID: "acknowledgeAlerts", Target: Alert, Func: action.Takes(r.acknowledgeSeveral), HTTP: "POST /api/alerts/acknowledge",
 			Doc: action.Doc{
-				Summary: "Say that somebody knows of several alerts",
+				Summary: "Acknowledge several alerts",
 				Body:    apidoc.Body{Example: "note_of_several", Required: true},
-				Answer:  done("The alerts as they stand.", contract.SeveralAlerts{}, "several_alerts"),
+				Answer:  done("The current alerts.", contract.SeveralAlerts{}, "several_alerts"),
 				Refuses: []action.Refused{noneStands},
 			},
 		},
 		{
 			ID: "silenceSeveralAlerts", Target: Alert, Func: action.Takes(r.silenceSeveral), HTTP: "POST /api/alerts/silence",
 			Doc: action.Doc{
-				Summary: "Keep several alerts from being told for a while",
-				Text:    "A silence for each: of its rule and its GPU, as if made at /api/silences. Where there would be too many of them, none is made.",
+				Summary: "Silence several alerts",
+				Text:    "Makes one silence per alert, for its rule and its GPU, as /api/silences would. If that would be too many silences, it makes none.",
 				Body:    apidoc.Body{Example: "silence_of_several", Required: true},
 				Answer:  made("The silences.", contract.Silences{}, "silences"),
 				Refuses: []action.Refused{noneStands, full},
@@ -95,28 +95,28 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "withdrawAcknowledgment", Target: Alert, Func: action.Takes(r.withdraw), HTTP: "DELETE /api/alerts/{id}/acknowledge",
-			Form: action.Form{HTTP: "POST /api/alerts/{id}/unacknowledge", Summary: "Take an acknowledgment back"},
+			Form: action.Form{HTTP: "POST /api/alerts/{id}/unacknowledge", Summary: "Withdraw an acknowledgment"},
 			Doc: action.Doc{
-				Summary: "Take that back",
-				Answer:  done("The alert as it stands.", contract.Alert{}, "alert"),
+				Summary: "Withdraw an acknowledgment",
+				Answer:  done("The current alert.", contract.Alert{}, "alert"),
 				Refuses: []action.Refused{noAlert},
 			},
 		},
 		{
 			ID: "dismissAlert", Target: Alert, Func: action.Takes(r.dismiss), HTTP: "DELETE /api/alerts/{id}",
-			Form: action.Form{HTTP: "POST /api/alerts/{id}/dismiss", Summary: "End an alert that nothing can end any more"},
+			Form: action.Form{HTTP: "POST /api/alerts/{id}/dismiss", Summary: "Dismiss an alert"},
 			Doc: action.Doc{
-				Summary: "End an alert that nothing can end any more",
-				Text:    "Only one in the state no_data: its GPU does not report what it is about, perhaps because it was taken out.",
+				Summary: "Dismiss an alert",
+				Text:    "Only for an alert in the state no_data: its GPU no longer reports the value, perhaps because it was removed.",
 				Answer:  done("The alert, resolved.", contract.Alert{}, "alert_dismissed"),
-				Refuses: []action.Refused{noAlert, {Refusal: reported, Means: "What it is about is still reported: it ends by itself."}},
+				Refuses: []action.Refused{noAlert, {Refusal: reported, Means: "Its readings still arrive, so it ends on its own."}},
 			},
 		},
 		{
 			ID: "silenceAlert", Target: Alert, Func: action.Takes(r.silenceOne), HTTP: "POST /api/alerts/{id}/silence",
 			Doc: action.Doc{
-				Summary: "Keep one alert from being told for a while",
-				Text:    "A silence of its rule and its GPU, as if made at /api/silences.",
+				Summary: "Silence an alert",
+				Text:    "Makes a silence for its rule and its GPU, as /api/silences would.",
 				Body:    apidoc.Body{Example: "silence_span", Required: true},
 				Answer:  made("The silence.", contract.Silence{}, "silence"),
 				Refuses: []action.Refused{noAlert, full},
@@ -125,8 +125,8 @@ func (r *Room) Actions() []action.Action {
 		{
 			ID: "silenceAlerts", Target: Silence, Func: action.Takes(r.silence), HTTP: "POST /api/silences",
 			Doc: action.Doc{
-				Summary: "Keep alerts from being told for a while",
-				Text:    "They fire all the same, and viewers see them; targets are not told. What still fires at the end is told then.",
+				Summary: "Silence alerts",
+				Text:    "The alerts still fire and viewers see them, but targets get no messages. Alerts that still fire when the silence ends are sent then.",
 				Body:    apidoc.Body{Example: "silence_request", Required: true},
 				Answer:  made("The silence.", contract.Silence{}, "silence"),
 				Refuses: []action.Refused{full},
@@ -137,11 +137,11 @@ func (r *Room) Actions() []action.Action {
 			Form: action.Form{HTTP: "POST /api/silences/{id}/end", Summary: "End a silence"},
 			Doc: action.Doc{
 				Summary: "End a silence",
-				Answer:  apidoc.Answer{Status: http.StatusNoContent, Description: "It has ended."},
+				Answer:  apidoc.Answer{Status: http.StatusNoContent, Description: "The silence has ended."},
 				Refuses: []action.Refused{{Refusal: unknown, Means: "There is no such silence."}},
 			},
 		},
-		// What hubs ask the program that has the alerts for.
+		// What hubs request from the program that has the alerts.
 		{ID: carried, Func: action.Takes(r.carryOut), Remote: true},
 	}
 	for i := range list {
@@ -177,7 +177,7 @@ func (r *Room) knows(c *action.Call, comment string) *alert.Acknowledgment {
 	return &alert.Acknowledgment{By: c.Principal.Name, Comment: comment, At: r.Now().UTC()}
 }
 
-// marked has an order about the target carried out, and returns the alert as it is then.
+// marked has an order about the target carried out and returns the resulting alert.
 func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error) {
 	a, err := r.changeOne(ctx, c, c.Target, o)
 	if err != nil {
@@ -186,7 +186,7 @@ func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error
 	return contract.NewAlert(&a, r.Newest()), nil
 }
 
-// acknowledgeSeveral leaves out the alerts that are over by then, unless all are.
+// acknowledgeSeveral skips alerts that are already over, unless all are.
 func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note contract.NoteOfSeveral) (any, error) {
 	who := r.knows(c, note.Comment)
 	var known []alert.Alert
@@ -203,7 +203,7 @@ func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note cont
 	return contract.NewSeveralAlerts(known, r.Newest()), nil
 }
 
-// silenceSeveral leaves out the alerts that are over by then, unless all are. Either all others are silenced or none is.
+// silenceSeveral skips alerts that are already over, unless all are. It silences either all others or none.
 func (r *Room) silenceSeveral(ctx context.Context, c *action.Call, ask contract.SilenceOfSeveral) (any, error) {
 	standing := map[string]*alert.Alert{}
 	for _, a := range r.Book.Standing() {
@@ -228,7 +228,7 @@ func (r *Room) silenceSeveral(ctx context.Context, c *action.Call, ask contract.
 	return contract.Silences{Silences: silences}, nil
 }
 
-// eachAlert does something with each alert that stands, until that fails. It is an error if none of them stands.
+// eachAlert calls do for each alert until it fails. It is an error if none of them is open.
 func eachAlert(ids []string, do func(id string) error) error {
 	if len(ids) < 1 || len(ids) > 1000 {
 		return noneChosen
@@ -268,7 +268,7 @@ func (r *Room) silenceOne(ctx context.Context, c *action.Call, ask contract.Sile
 	return nil, unknown
 }
 
-// silenceFor is one of the rule and the device of an alert.
+// silenceFor returns a silence of an alert's rule and device.
 func silenceFor(a *alert.Alert, comment string) alert.Silence {
 	return alert.Silence{Rule: a.Rule, Node: alert.Literally(a.Device.Node), GPU: alert.Literally(a.Device.UUID), Comment: comment}
 }

@@ -34,15 +34,15 @@ func (*Site) Name() string { return "alerts" }
 // Routes implements part.Server.
 func (s *Site) Routes() []serve.Route {
 	return []serve.Route{
-		serve.Read("/api/alerts", current(s.alerts), contract.ClientAlerts, "getAlerts", "What fires, what was, and what is silenced",
+		serve.Read("/api/alerts", current(s.alerts), contract.ClientAlerts, "getAlerts", "Open and past alerts, and silences",
 			serve.OK("The alerts.", contract.Alerts{}, "alerts")),
 		serve.Read("/api/alert-rules", current(func(*http.Request) any { return contract.NewAlertRules(s.Book.Rules()) }),
-			contract.ClientAlerts, "getAlertRules", "When alerts fire",
-			serve.OK("The rules, also those that are not enabled.", contract.AlertRules{}, "alert_rules")),
+			contract.ClientAlerts, "getAlertRules", "List alert rules",
+			serve.OK("All rules, including disabled ones.", contract.AlertRules{}, "alert_rules")),
 		serve.Read("/api/silences", current(func(r *http.Request) any {
 			return contract.NewSilences(alert.OfNode(s.Book.Silences(s.Kit.Clock.Now()), serve.Node(r)))
-		}), contract.ClientAlerts, "getSilences", "The silences in force",
-			serve.OK("The silences, the one that ends first, first.", contract.Silences{}, "silences")),
+		}), contract.ClientAlerts, "getSilences", "List active silences",
+			serve.OK("The silences, in the order in which they end.", contract.Silences{}, "silences")),
 		serve.LivePage("/alerts", s.page),
 	}
 }

@@ -183,7 +183,7 @@ func TestWhatCouldNotBeWritten(t *testing.T) {
 	if w.Code != http.StatusAccepted || servetest.Decode[contract.Alert](t, w).Acknowledged == nil {
 		t.Errorf("a program: status %d: %s", w.Code, w.Body)
 	}
-	if w := servetest.Say(h, "POST", path, typeForm, "page=alerts"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "look at the space there") {
+	if w := servetest.Say(h, "POST", path, typeForm, "page=alerts"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "check the free space there") {
 		t.Errorf("a form: status %d: %s", w.Code, w.Body)
 	}
 	if w := servetest.Say(h, "POST", "/api/alerts/none/acknowledge", typeForm, "page=alerts"); w.Code != http.StatusNotFound {

@@ -16,26 +16,26 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 )
 
-// carried is the action by which hubs have an order carried out. Its name and the order's form go back to the first version
-// that could ask: fields are only added.
+// carried is the action with which hubs have an order carried out. Its name and the order's form date from the first
+// version that could ask: fields are only ever added.
 const carried = "alert"
 
-// An order is what somebody says of alerts, to whoever has them. One of its fields is set.
+// An order is an action on alerts for the program that has them. Exactly one of its fields is set.
 type order struct {
 	Acknowledge string                `json:"acknowledge,omitempty"` // the alert's ID
-	By          *alert.Acknowledgment `json:"by,omitempty"`          // who does; nil takes it back
+	By          *alert.Acknowledgment `json:"by,omitempty"`          // who acknowledges; nil withdraws it
 	Dismiss     string                `json:"dismiss,omitempty"`     // the alert's ID
 	Silence     []alert.Silence       `json:"silence,omitempty"`
-	Unsilence   *alert.Silence        `json:"unsilence,omitempty"` // and each other that says the same; of a node that has none nothing changes
+	Unsilence   *alert.Silence        `json:"unsilence,omitempty"` // and every equal one; nodes without one do not change
 }
 
-// An outcome is what became of an order. Hubs read it as a record, by these names.
+// An outcome is the result of an order. Hubs read it as a record, by these names.
 type outcome struct {
 	Changes  []alert.Change
 	Silences []alert.Silence // that were made
 }
 
-// carry does what an order says of the alerts of an engine.
+// carry carries out an order on an engine's alerts.
 func (o *order) carry(e *alert.Engine, now time.Time) (out outcome, err error) {
 	var c alert.Change
 	switch {
@@ -52,12 +52,12 @@ func (o *order) carry(e *alert.Engine, now time.Time) (out outcome, err error) {
 	case len(o.Silence) > 0:
 		out.Silences, out.Changes, err = e.SilenceAll(o.Silence, now)
 	default:
-		err = alert.Refuse("order", "says nothing")
+		err = alert.Refuse("order", "is empty")
 	}
 	return out, err
 }
 
-// carryOut does what a hub says, and returns the outcome as a record.
+// carryOut carries out a hub's order and returns the outcome as a record.
 func (r *Room) carryOut(_ context.Context, _ *action.Call, o order) (any, error) {
 	out, err := o.carry(r.Book.Engine, r.Now().UTC())
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Room) carryOut(_ context.Context, _ *action.Call, o order) (any, error)
 // largest is how much memory the values of an outcome may take, in bytes.
 const largest = 16 << 20
 
-// order has an order carried out by the program that reads a node; here, where there is no such node.
+// order has the program that reads a node carry out an order; without a node, it runs here.
 func (r *Room) order(ctx context.Context, c *action.Call, node string, o *order) (out outcome, err error) {
 	if node == "" {
 		return o.carry(r.Book.Engine, r.Now().UTC())
@@ -86,7 +86,7 @@ func (r *Room) order(ctx context.Context, c *action.Call, node string, o *order)
 	return out, nil
 }
 
-// changeOne has an order about one alert carried out by whoever has it, and returns the alert as it is then.
+// changeOne has the program that has an alert carry out an order about it, and returns the resulting alert.
 func (r *Room) changeOne(ctx context.Context, c *action.Call, id string, o *order) (alert.Alert, error) {
 	out, err := r.order(ctx, c, r.Book.Holder(id), o)
 	if err != nil || len(out.Changes) == 0 {
@@ -95,10 +95,11 @@ func (r *Room) changeOne(ctx context.Context, c *action.Call, id string, o *orde
 	return out.Changes[0].Alert, nil
 }
 
-// mostOrders is how many orders are under way at the same time.
+// mostOrders is how many orders run at the same time.
 const mostOrders = 64
 
-// orderAll has an order carried out at several nodes. It returns what became of it, and why nodes have not carried it out.
+// orderAll has several nodes carry out an order. It returns the outcomes, and the errors of nodes that did not carry it
+// out.
 func (r *Room) orderAll(ctx context.Context, c *action.Call, nodes []string, o *order) (done []outcome, failed map[string]error) {
 	var g errgroup.Group
 	g.SetLimit(mostOrders)
@@ -121,8 +122,8 @@ func (r *Room) orderAll(ctx context.Context, c *action.Call, nodes []string, o *
 	return done, failed
 }
 
-// silenceAll puts several silences in force, each at all nodes that it covers, and one of all in the engine, too. It is an error where none of
-// those that report takes one; a node that does not answer is not silenced, and does not hold up the others.
+// silenceAll puts several silences in force, each at all nodes that it covers, and in the engine too if it covers all. It is an
+// error if no reporting node accepts one. A node that does not answer is not silenced and does not hold up the others.
 func (r *Room) silenceAll(ctx context.Context, c *action.Call, list []alert.Silence, now time.Time) (made []alert.Silence, err error) {
 	for _, x := range list {
 		x.Since = now
@@ -164,8 +165,8 @@ func (r *Room) silenceAll(ctx context.Context, c *action.Call, list []alert.Sile
 	return made, nil
 }
 
-// unsilence ends a silence wherever it is in force: also at nodes whose report does not have it yet. It is an error where one whose report
-// has it does not answer.
+// unsilence ends a silence wherever it is in force, also on nodes whose report does not have it yet. It is an error if a node
+// whose report has it does not answer.
 func (r *Room) unsilence(ctx context.Context, c *action.Call, id string) error {
 	x, ok := r.Book.FindSilence(id)
 	if !ok {

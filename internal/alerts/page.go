@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-var errFrom = serve.Refuse(http.StatusBadRequest, "from must be how many alerts to leave out", "leave from out of the address")
+var errFrom = serve.Refuse(http.StatusBadRequest, "from must be the number of alerts to skip", "leave from out of the address")
 
 // page leaves out as many of the first alerts as the query's from says.
 func (s *Site) page(w http.ResponseWriter, r *http.Request) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// actions are all that people and programs can do.
+// actions returns everything that people and programs can do.
 func (a *App) actions() []action.Action {
 	a.alerting = &alerts.Room{Newest: func() *insight.Fleet { return a.Hub.Newest() }, Now: a.opt.Clock.Now}
 	return slices.Concat(a.alerting.Actions(), []action.Action{a.refreshing()})
@@ -34,7 +34,7 @@ func (a *App) refreshing() action.Action {
 		ID: refresh, Needs: auth.Read, Func: action.Takes(a.refresh), Remote: true,
 		Event: &apidoc.Event{
 			Name: "request_gpu_update", Summary: "Read the GPUs now",
-			Description: "Answered, to this client alone, from a reading that began after the request arrived. It may wait up to 250 ms, which all who ask meanwhile share. 5 at once, 2 a second after that.",
+			Description: "Answered only to this client, from a reading that began after the request arrived. It may wait up to 250 ms; requests that arrive meanwhile share the reading. 5 at once, then 2 a second.",
 			Reply:       []string{"gpu_status_update", "error"},
 		},
 	}
@@ -43,8 +43,8 @@ func (a *App) refreshing() action.Action {
 // readNodes are the names of nodes that were read now.
 type readNodes []string
 
-// refresh reads the nodes that are wanted, all at once. Of several nodes those count that could be read; it is an
-// error where none could. For another program it returns the Moment of the node that it asks about.
+// refresh reads the wanted nodes at the same time. It is an error only if none could be read. For another program, it
+// returns the Moment of the node in the question.
 func (a *App) refresh(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
 	if c.Asked {
 		return a.readNow(ctx, c.Node)
@@ -97,19 +97,19 @@ const mostAtOnce = 64
 func (a *App) readNow(ctx context.Context, name string) (*insight.Moment, error) {
 	n, ok := a.local.find(name)
 	if !ok {
-		return nil, &gpu.Advice{What: name + " is not read here any more"}
+		return nil, &gpu.Advice{What: name + " is no longer read here"}
 	}
 	if err := n.refresh(ctx, a.Hub.Hold); err != nil {
 		return nil, err
 	}
 	m, ok := a.Hub.Latest().Node(name)
 	if !ok {
-		return nil, &gpu.Advice{What: "nothing was read of " + name + " yet"}
+		return nil, &gpu.Advice{What: "nothing has been read from " + name + " yet"}
 	}
 	return m, nil
 }
 
-// socketActs are the actions that have a message on the socket.
+// socketActs returns the actions that have a socket message.
 func (a *App) socketActs() (acts []hub.Act) {
 	for declared := range a.desk.Actions() {
 		if declared.Event != nil {
@@ -121,7 +121,7 @@ func (a *App) socketActs() (acts []hub.Act) {
 	return acts
 }
 
-// act does an action for a message of the socket, whose data has the target and the arguments.
+// act performs an action for a socket message, whose data has the target and the arguments.
 func (a *App) act(ctx context.Context, declared *action.Action, ask *hub.Ask) (reply hub.Reply, err error) {
 	call := action.Call{Action: declared.ID, Principal: ask.Principal, Node: ask.Node, Wanted: ask.Wanted}
 	if declared.Target.Name != "" || declared.Args != nil {
@@ -137,7 +137,7 @@ func (a *App) act(ctx context.Context, declared *action.Action, ask *hub.Ask) (r
 		}
 		call.Target = data.Target
 	}
-	if declared.Needs > auth.Read { // what has begun goes on, also where nobody waits for the answer any more
+	if declared.Needs > auth.Read { // an action that has begun goes on, even if nobody waits for the answer any more
 		ctx = context.WithoutCancel(ctx)
 	}
 	result, err := a.desk.Run(ctx, call)

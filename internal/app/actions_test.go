@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// Whatever the program can do, through whatever door: it is done for those principals alone that have the access it declares.
+// Every action, through every door, is performed only for principals with the access that it declares.
 func TestActionsNeedAccess(t *testing.T) {
 	a := newApp(t, "")
 	defer func() { _ = a.Close() }()

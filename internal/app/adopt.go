@@ -10,22 +10,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// documents are the names of all that is kept over a restart.
+// documents are the names of everything that is kept across a restart.
 var documents = []string{"notifications", "alerts", "floors", "baselines", "recent", "hues", "cooldowns"}
 
-// called is the document in which a store has what the machine was called when its past was written there last.
+// called is the document with the name that the machine had when its past was last written to the store.
 const called = "called"
 
-// An Adopter takes over what a store has of an installation of gpuwhy under another name of the machine, or of an earlier version.
+// An Adopter takes over data of this installation that a store has under an earlier name of the machine, or from an earlier version.
 type Adopter struct {
 	Store        store.Store
-	Installation string // its ID; empty: it has none, and nothing is taken over
-	Program      string // what it is called now: earlier versions kept documents under that
+	Installation string // its ID; empty: it has none, so nothing is taken over
+	Program      string // the program's name now: earlier versions kept documents under it
 	Node         string // the only node that it reads; empty for several
 	Records      bool   // it writes what a fleet delivers
 }
 
-// Adopt gives all that belongs to the installation to it, and to the name that the machine has now. was is the name of before, where that is another.
+// Adopt moves everything that belongs to the installation to its ID, and to the machine's current name. was is the former name, if it was different.
 func (a *Adopter) Adopt(ctx context.Context) (was string, err error) {
 	if a.Installation == "" {
 		return "", nil
@@ -59,7 +59,7 @@ func (a *Adopter) Adopt(ctx context.Context) (was string, err error) {
 	return was, err
 }
 
-// was is what the machine was called before; empty where that is not known, or the program reads several.
+// was returns the machine's former name; empty if it is unknown, or if the program reads several machines.
 func (a *Adopter) was(ctx context.Context) (string, error) {
 	if a.Node == "" {
 		return "", nil
@@ -67,7 +67,7 @@ func (a *Adopter) was(ctx context.Context) (string, error) {
 	if name, err := a.Store.Document(ctx, a.Installation+"/"+called); err != nil || len(name) > 0 {
 		return string(name), err
 	}
-	// Earlier versions kept documents of their own machine alone, under its name. In a file, those of the newest are this one's.
+	// Earlier versions kept documents only of their own machine, under its name. In a file, the newest documents are this machine's.
 	devices, err := a.Store.Devices(ctx)
 	if err != nil {
 		return "", err
@@ -100,7 +100,7 @@ func (a *Adopter) was(ctx context.Context) (string, error) {
 	return was, nil
 }
 
-// documents adds to a batch what makes the documents that are kept under a name those of the installation, unless it has newer ones.
+// documents adds to a batch what moves the documents under a name to the installation, unless it has newer ones.
 func (a *Adopter) documents(ctx context.Context, name string, b *store.Batch) error {
 	for _, document := range documents {
 		for _, file := range state.Names(document) {

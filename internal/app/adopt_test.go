@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A machine that gets another name keeps its past and its documents, whatever version wrote them, and the newest of each.
+// A renamed machine keeps its past and its documents, whichever version wrote them, and the newest of each document.
 func TestAdopt(t *testing.T) {
 	var st store.Store
 	device := func(node string) store.Device { return store.Device{Node: node, UUID: "GPU-of-" + node} }

@@ -18,8 +18,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Rules reads a file of rules of alerts, or returns the default rules if there is no name.
-// Their high_gpu_usage_alert fires above that utilization in percent.
+// Rules reads an alert rules file, or returns the default rules if name is empty.
+// Their high_gpu_usage_alert fires above the given utilization, in percent.
 func Rules(name string, utilization float64) (*rulefile.File, error) {
 	rules := alert.Defaults()
 	for i := range rules {
@@ -33,7 +33,7 @@ func Rules(name string, utilization float64) (*rulefile.File, error) {
 	return rulefile.Load(name, rules)
 }
 
-// ErrorLines are the errors in a file of rules, or the text of any other error.
+// ErrorLines returns the errors in a rules file, or the text of any other error.
 func ErrorLines(err error) []string {
 	all, ok := errors.AsType[rulefile.Errors](err)
 	if !ok {
@@ -71,8 +71,8 @@ func (a *App) alertThreshold() gpu.Percent {
 	return gpu.Percent(a.opt.AlertUtilization)
 }
 
-// announceAlerts sends the changes to viewers and to targets, and has them kept; the hub keeps
-// the standing alerts, which are encoded for who comes. An alert of another node is not encoded again.
+// announceAlerts sends changes to viewers and to targets, and has them kept. The hub keeps the
+// standing alerts encoded for new viewers. Alerts of nodes without changes are not encoded again.
 func (a *App) announceAlerts(nodes []string, changes []alert.Change, standing []alert.Alert) {
 	now := a.Hub.Newest()
 	a.notifier.Notify(changes, func(of *alert.Alert) *notify.Answer {
@@ -119,7 +119,7 @@ func (a *App) announceAlerts(nodes []string, changes []alert.Change, standing []
 	}
 }
 
-// announce sends news to viewers, and makes what stands now what those get who come. The caller holds the alerts.
+// announce sends news to viewers, and gives new viewers what stands now. The caller holds the alerts.
 func (a *App) announce(news []hub.Event) {
 	stand := a.stand
 	a.Hub.Announce(news, func() (all []hub.Event) {
@@ -137,13 +137,13 @@ func (a *App) announce(news []hub.Event) {
 func (a *App) appendEvent(events []hub.Event, name string, of *alert.Alert, now *insight.Fleet) []hub.Event {
 	data, err := json.Marshal(contract.NewAlert(of, now))
 	if err != nil {
-		a.log.Error("an alert can't be encoded", "part", "alerts", "alert", of.ID, "err", err)
+		a.log.Error("can't encode an alert", "part", "alerts", "alert", of.ID, "err", err)
 		return events
 	}
 	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
 }
 
-// reloadOn reads the rules again at each signal, until ctx ends.
+// reloadOn rereads the rules at each signal, until ctx ends.
 func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -155,11 +155,11 @@ func (a *App) reloadOn(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// reload reads the rules again. A file with an error changes nothing.
+// reload rereads the rules. A file with an error changes nothing.
 func (a *App) reload() {
 	log := a.log.With("part", "alerts")
 	if a.opt.AlertRules == "" {
-		log.Info("there are no rules of alerts to read again: --alert-rules is not set")
+		log.Info("no alert rules to read again: --alert-rules is not set")
 		return
 	}
 	file, err := Rules(a.opt.AlertRules, a.opt.AlertUtilization)
@@ -168,7 +168,7 @@ func (a *App) reload() {
 	}
 	if err != nil {
 		for _, line := range ErrorLines(err) {
-			log.Error("the rules of alerts stay as they were", "err", line)
+			log.Error("the alert rules stay as they were", "err", line)
 		}
 		return
 	}
@@ -176,13 +176,13 @@ func (a *App) reload() {
 	if a.Hub.Newest().Nodes().Totals().Devices > 0 {
 		a.warnUncovered()
 	}
-	log.Info("the rules of alerts were read again", "file", a.opt.AlertRules, "rules", len(file.Rules))
+	log.Info("read the alert rules again", "file", a.opt.AlertRules, "rules", len(file.Rules))
 }
 
-// warnUncovered logs the rules that can't fire, since their scope covers nothing here.
+// warnUncovered logs the rules that can't fire because their scope covers nothing here.
 func (a *App) warnUncovered() {
 	for _, r := range a.Alerts.Uncovered(a.Hub.Newest().Nodes(), a.opt.Fleet != nil) {
-		a.log.With("part", "alerts").Warn("a rule of alerts covers nothing here, and can't fire", "rule", r.Name, "nodes", r.Scope.Nodes, "gpus", r.Scope.GPUs,
-			"try", "name GPUs by UUID, name or index, as 'gpuwhy snapshot' lists them, and machines as the page names them")
+		a.log.With("part", "alerts").Warn("an alert rule covers nothing here and can't fire", "rule", r.Name, "nodes", r.Scope.Nodes, "gpus", r.Scope.GPUs,
+			"try", "name GPUs by UUID, name or index as 'gpuwhy snapshot' lists them, and machines as the page names them")
 	}
 }

@@ -1,7 +1,7 @@
-// Package app wires the parts of gpuwhy to a program and runs it: the nodes that
-// are read, the hub, alerts, what survives a restart, and the server. It knows no
-// flags: a command makes the Options and the Inputs of each node. [App] serves; a
-// [Reader] reads for a command that serves nothing.
+// Package app wires gpuwhy's parts into a program and runs it: the nodes that are
+// read, the hub, alerts, the state that survives a restart, and the server. It knows
+// no flags: a command makes the Options and the Inputs of each node. An [App] serves;
+// a [Reader] reads for commands that don't serve.
 package app
 
 import (
@@ -48,41 +48,41 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/kube"
 )
 
-// Options are the settings of the program that serves. The caller has checked them.
+// Options are the settings of the serving program. The caller has checked them.
 type Options struct {
 	Version string
-	Node    string // the name of the program if it shows several nodes
+	Node    string // the program's name, if it shows several nodes
 
 	serve.Address // the base path begins and ends with a slash
 	MaxViewers    int
 
 	Interval time.Duration
-	// IdleInterval is the time between readings while nobody looks; 0: Interval, always.
+	// IdleInterval is the time between readings while nobody is looking; 0: always Interval.
 	IdleInterval time.Duration
 	Deadline     time.Duration
 
-	AlertRules       string   // the file of the rules of alerts; empty for the default rules
-	AlertUtilization float64  // above it the default rule of high_gpu_usage_alert fires
+	AlertRules       string   // the alert rules file; empty for the default rules
+	AlertUtilization float64  // the threshold of the default rule high_gpu_usage_alert, in percent
 	MetricsFamilies  []string // empty for all
-	// Installation is that of StateDir; nil where there is none.
+	// Installation is the installation of StateDir; nil without one.
 	Installation *state.Installed
 	StateDir     string // the folder for state that survives a restart; empty for none
-	// Helpers are what the program's helper processes cost now; nil: it has none.
+	// Helpers returns what the program's helper processes cost now; nil: it has none.
 	Helpers  func() []metrics.Helper
-	Files    Files          // has the files of StateDir; nil: this program writes them itself
-	NotKept  error          // why there is none, where there should be one
-	History  *History       // nil where no past is kept
+	Files    Files          // accesses the files of StateDir; nil: this program writes them itself
+	NotKept  error          // why there is no StateDir although there should be one
+	History  *History       // nil if no past is kept
 	Fleet    *Fleet         // nil for a program on its own
 	Clusters *kube.Clusters // whose nodes are read from here; nil for none
 
 	Export []export.Destination // where series are sent; none: nowhere
 
-	Goodbye time.Duration // how long viewers and answers under way have at the end, 1 s by default
-	Clock   clock.Clock   // the machine's, but in tests
+	Goodbye time.Duration // how long viewers and unfinished answers have at the end, 1 s by default
+	Clock   clock.Clock   // the machine's, except in tests
 }
 
-// App is the program that serves. Its parts can be used before and while it
-// runs: the gallery and tests use them and do not call Run.
+// App is the serving program. Its parts can be used before and while it runs: the
+// gallery and tests use them without calling Run.
 type App struct {
 	Hub    *hub.Hub
 	Recent *recent.Store
@@ -105,7 +105,7 @@ type App struct {
 	recorder  *record.Recorder // of the past; nil where none is kept, as are past and sizes
 	past      *history.Past
 	sizes     *history.Sizes
-	forecast  *outlook.Forecaster           // nil where no past is kept
+	forecast  *outlook.Forecaster           // nil if no past is kept
 	standing  map[string]func() []hub.Event // one by alert ID; announceAlerts alone uses it
 	stand     []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
 	told      time.Duration                 // when that of other programs was announced last, as elapsed time; reported alone uses it
@@ -121,13 +121,13 @@ type App struct {
 	ending   chan struct{} // closed when the program begins to end
 }
 
-// TryStateDir is what to do where nothing can be kept over a restart.
-const TryStateDir = "give a folder of its own with --state-dir, or --state-dir none"
+// TryStateDir is the advice for when nothing can be kept across a restart.
+const TryStateDir = "give gpuwhy its own folder with --state-dir, or set --state-dir none"
 
 var errEnding = errors.New("gpuwhy is shutting down")
 
-// New wires everything and starts nothing. Each of the inputs is a node; there is at least one, or a fleet. Its
-// errors say which option is wrong. After an error the inputs are closed.
+// New wires everything and starts nothing. Each input is a node; there is at least one, or a fleet. The error
+// says which option is wrong. After an error, the inputs are closed.
 func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	a := &App{opt: opt, log: log, several: opt.several(inputs), Recent: recent.New(), keeper: state.New()}
 	a.monitor = monitorOf(inputs, opt.Node, a.several)
@@ -164,9 +164,9 @@ func New(opt Options, inputs []*Inputs, log *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// wireKeeper lists what the program keeps over a restart, in the order in which
-// it is written: a program that is killed after writing what targets are to be
-// told, and before writing the alerts, repeats a message and loses none.
+// wireKeeper lists what the program keeps across a restart, in writing order: a
+// program that is killed after writing the waiting messages and before writing the
+// alerts repeats a message, but loses none.
 func (a *App) wireKeeper() {
 	k := a.keeper
 	k.Origin, k.Log, k.Hold = a.local.origin(), a.log, a.Alerts.Hold
@@ -184,22 +184,22 @@ func (a *App) wireKeeper() {
 	}
 	a.notifier.Flush, a.stage.Floors.Learned = k.Flush, k.Soon
 	k.Documents = []state.Document{
-		state.Of("notifications", "messages that wait to be sent", state.Promptly, a.notifier),
+		state.Of("notifications", "messages waiting to be sent", state.Promptly, a.notifier),
 		state.Of("alerts", "alerts and silences", state.Promptly, a.Alerts),
 		state.Of("floors", "what devices draw at rest", state.Promptly, a.stage.Floors),
-		state.Of("baselines", "how devices are at work and after it", state.Regularly, a.stage.History),
+		state.Of("baselines", "how devices behave at work and after it", state.Regularly, a.stage.History),
 		state.Of("recent", "the last minutes", state.AtEnd, a.Recent),
-		state.Of("hues", "which colors people have", state.Regularly, &a.hues),
+		state.Of("hues", "the colors of people", state.Regularly, &a.hues),
 	}
 	for i := range k.Documents {
 		k.Documents[i].KnowsNames = k.Documents[i].Name == "alerts"
 	}
 	if a.forecast != nil {
-		k.Documents = append(k.Documents, state.Of("cooldowns", "what was forecast of cool-downs", state.Regularly, a.forecast))
+		k.Documents = append(k.Documents, state.Of("cooldowns", "forecasts of cool-downs", state.Regularly, a.forecast))
 	}
 }
 
-// Handler answers all requests.
+// Handler returns the handler of all requests.
 func (a *App) Handler() http.Handler { return a.server.Handler }
 
 // Publish publishes a snapshot from elsewhere as if the node's sampler had read it.
@@ -219,7 +219,7 @@ func (a *App) Take(moments []*insight.Moment) {
 	a.observe(moments)
 }
 
-// Remove takes a node out that belongs to the fleet no more. A Moment of it that is published later makes it a node again.
+// Remove removes a node that no longer belongs to the fleet. Publishing one of its Moments later adds it again.
 func (a *App) Remove(node string) {
 	a.Hub.Remove(node)
 	a.Recent.Forget(node)
@@ -241,7 +241,7 @@ func (a *App) newNode(in *Inputs) *node {
 	return newNode(in, *a.stage, every, a.opt.Deadline, a.opt.Clock, a.log, a.Hub.Publish, a.Hub.Hold)
 }
 
-// page makes what brings a page up to date.
+// page returns the message that brings a page up to date.
 func (a *App) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
 	f, err := a.live.Frame(context.Background(), address, to, have, changes)
 	if errors.Is(err, serve.ErrNotLive) {
@@ -250,7 +250,7 @@ func (a *App) page(address string, to auth.Sight, have string, changes uint64) (
 	return f.Message, f.Version, f.Changes, err
 }
 
-// renderPage makes a page anew.
+// renderPage renders a whole page.
 func (a *App) renderPage(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
 	done, err := a.encodes()
 	if err != nil {
@@ -260,7 +260,7 @@ func (a *App) renderPage(ctx context.Context, address string, to auth.Sight) ([]
 	return a.routes.Render(ctx, address, to)
 }
 
-// encodes waits for its turn. What it returns ends that.
+// encodes waits for a free encoder. Calling done frees it.
 func (a *App) encodes() (done func(), err error) {
 	select {
 	case a.encoders <- struct{}{}:
@@ -270,8 +270,8 @@ func (a *App) encodes() (done func(), err error) {
 	}
 }
 
-// encodeUpdate makes Moments JSON for viewers. Many filters on a large fleet need many
-// encodings: at most one for each processor runs, and none begins when the program ends.
+// encodeUpdate encodes Moments as JSON for viewers. Many filters on a large fleet need many
+// encodings: at most one per CPU runs at a time, and none begins once the program is ending.
 func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 	done, err := a.encodes()
 	if err != nil {
@@ -281,7 +281,7 @@ func (a *App) encodeUpdate(m *insight.Moment, _ auth.Audience, keep func(*gpu.De
 	return json.Marshal(contract.NewUpdate(m, keep))
 }
 
-// patch compares two updates. With many filters that takes as long as encoding them.
+// patch compares two updates. With many filters, that takes as long as encoding them.
 func (a *App) patch(before, after []byte) ([]byte, error) {
 	done, err := a.encodes()
 	if err != nil {
@@ -295,8 +295,8 @@ func (a *App) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error
 	return json.Marshal(contract.NewGPUStatus(a.current().Of(newest), newest, encoded, a.opt.Clock.Now()))
 }
 
-// Run reads and serves until ctx ends. It does not wait for a driver. It reads
-// the rules of alerts again at each signal from reload. Without a listener it serves nobody.
+// Run reads and serves until ctx ends. It does not wait for a driver. It rereads the
+// alert rules at each signal from reload. Without a listener, it does not serve.
 func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal) error {
 	a.keeper.Restore(a.opt.Clock.Now())
 	g, ctx := errgroup.WithContext(ctx)
@@ -349,10 +349,10 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	return errors.Join(err, a.closeWithin(toEnd-time.Since(<-asked)))
 }
 
-// toEnd is how long everything may take to end, whatever a disk does, and toClose how long what is closed last has of it at least.
+// toEnd is how long shutting down may take in all, whatever a disk does. toClose is the least of it that remains for what closes last.
 const toEnd, toClose = 8 * time.Second, time.Second
 
-// closeWithin writes what is kept, and closes what has a disk or a connection. A disk that hangs is not waited for any longer.
+// closeWithin writes the state, and closes everything that has a disk or a connection. It does not wait longer for a hanging disk.
 func (a *App) closeWithin(left time.Duration) error {
 	_, err := regular.Within(max(left, toClose), func() (none struct{}, err error) {
 		fleet := make(chan error, 1)
@@ -360,7 +360,7 @@ func (a *App) closeWithin(left time.Duration) error {
 		return none, errors.Join(a.keeper.Close(), a.closeHistory(), <-fleet)
 	})
 	if err == regular.ErrSlow { //nolint:errorlint // not that of a part
-		return &gpu.Advice{What: "the disk of the state directory did not answer while gpuwhy ended", Try: store.TrySlow, Err: err}
+		return &gpu.Advice{What: "the disk of the state directory did not answer while gpuwhy shut down", Try: store.TrySlow, Err: err}
 	}
 	return err
 }
@@ -372,7 +372,7 @@ func (a *App) each(ctx context.Context, f func(*insight.Moment)) {
 	}
 }
 
-// observe takes in Moments for what pages show beside them, and then has them shown.
+// observe updates what pages show in addition to Moments, and then shows them.
 func (a *App) observe(moments []*insight.Moment) {
 	for _, m := range moments {
 		if m.Link.Silent.IsZero() {
@@ -388,7 +388,7 @@ func (a *App) observe(moments []*insight.Moment) {
 	a.Hub.Turn()
 }
 
-// Shutdown says goodbye to viewers and waits for requests to end. Run calls it, once.
+// Shutdown says goodbye to viewers and waits for requests to end. Run calls it once.
 func (a *App) Shutdown(ctx context.Context) error {
 	close(a.ending)
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(a.opt.Goodbye, time.Second))
@@ -411,7 +411,7 @@ func (a *App) Shutdown(ctx context.Context) error {
 	return g.Wait()
 }
 
-// announceStart logs what is read, and which rules look at none of it. A source itself logs what it can't read.
+// announceStart logs what is read, and which rules cover none of it. Sources log themselves what they can't read.
 func (a *App) announceStart(ctx context.Context) {
 	seen := map[string]bool{} // nodes with devices
 	for m := range a.Hub.Feed(ctx) {

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// newApp wires a program that nothing reads for.
+// newApp wires a program without sources.
 func newApp(t *testing.T, stateDir string) *App {
 	t.Helper()
 	nodes, err := sim.Nodes("dgx-h100", time.Now)
@@ -52,9 +52,8 @@ func TestIdleFloorReachesViewers(t *testing.T) {
 	}
 }
 
-// What targets are to be told is written before the alerts, and both are of one
-// moment: a program that is killed between the two repeats a message and loses
-// none.
+// Waiting messages are written before the alerts, and both show the same moment: a
+// program that is killed between the two writes repeats a message, but loses none.
 func TestNotificationsAreKeptBeforeAlerts(t *testing.T) {
 	a := newApp(t, t.TempDir())
 	held := false

@@ -24,7 +24,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// A testClock runs as the machine's does, and can be set and put to sleep.
+// A testClock runs like the machine's clock, and can be set and put to sleep.
 type testClock struct {
 	mu         sync.Mutex
 	begun      time.Time
@@ -88,7 +88,7 @@ func (b *busyCard) turnOff() {
 	b.off = true
 }
 
-// A timed program is the whole of it in a bubble of [synctest], with a clock that the test sets.
+// A timed program is the whole program in a [synctest] bubble, with a clock that the test sets.
 type timed struct {
 	*App
 	t     *testing.T
@@ -132,8 +132,8 @@ func startTimed(t *testing.T, c *testClock, dir string) *timed {
 	return p
 }
 
-// readings waits until so many more readings were published and looked at by the
-// rules of alerts.
+// readings waits until so many more readings were published and evaluated by the
+// alert rules.
 func (p *timed) readings(n int) (last *insight.Moment) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), testkit.Patience)
@@ -185,8 +185,8 @@ func moment(t *testing.T, text string) time.Time {
 	return at
 }
 
-// Whatever the clock does, no time passes by it: holds don't elapse, alerts are as
-// old as they are, and nothing began in the future.
+// Setting the clock lets no time pass: hold times don't elapse, alerts keep their age,
+// and nothing began in the future.
 func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestClockIsSetAndTheMachineSleeps(t *testing.T) {
 	})
 }
 
-// A restart with a clock that is behind, which is set right then, ends no silence.
+// A restart with a slow clock that is then corrected ends no silence.
 func TestSilencesOfAClockThatIsBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,8 +284,8 @@ func TestSilencesOfAClockThatIsBehind(t *testing.T) {
 	})
 }
 
-// A silence that was made while the clock was ahead begins when that is mended, and
-// is as long as it was; over a restart too.
+// A silence made while the clock was ahead begins when the clock is corrected, and keeps
+// its length, also across a restart.
 func TestSilencesOfAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{false, true} {

@@ -18,16 +18,16 @@ import (
 // clusterDeadline is how long a node of a cluster has to answer: a command is executed there.
 const clusterDeadline = 20 * time.Second
 
-// A clusterHost is a machine of which its cluster knows something.
+// A clusterHost is a machine as its cluster describes it.
 type clusterHost struct{ *kube.Host }
 
-// Reserve does nothing: the kubelet knows that, and it is not asked from here.
+// Reserve does nothing, since only the kubelet knows reservations, and it can't be asked from here.
 func (clusterHost) Reserve([]gpu.Device) {}
 
-// Settle does nothing: nobody else is asked.
+// Settle does nothing, since nobody else is asked.
 func (clusterHost) Settle(context.Context) error { return nil }
 
-// Close does nothing: the node's source is closed.
+// Close does nothing, since the node's source is closed.
 func (clusterHost) Close() error { return nil }
 
 // runClusters reads the nodes of clusters, which come and go, until ctx ends.
@@ -40,7 +40,7 @@ func (a *App) runClusters(ctx context.Context, g *errgroup.Group) {
 	g.Go(func() error { a.tellOfClusters(ctx); return nil })
 }
 
-// join reads a node that has come. leave ends that, and waits for nothing.
+// join reads a new node. leave ends that, and does not wait.
 func (a *App) join(ctx context.Context, g *errgroup.Group, of kube.Node) (leave func()) {
 	in := &Inputs{
 		Node: insight.Key(of.Cluster, of.Name), Place: insight.Place{Name: of.Name, Cluster: of.Cluster, Labels: of.Labels},
@@ -51,7 +51,7 @@ func (a *App) join(ctx context.Context, g *errgroup.Group, of kube.Node) (leave 
 	ctx, cancel := context.WithCancel(ctx)
 	g.Go(func() error {
 		if err := n.run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			a.log.Warn("a node of a cluster did not end well", "node", n.Node, "err", err)
+			a.log.Warn("a node of a cluster did not stop cleanly", "node", n.Node, "err", err)
 		}
 		if !a.local.has(n.Node) { // or else it has come again
 			a.Remove(n.Node)
@@ -64,7 +64,7 @@ func (a *App) join(ctx context.Context, g *errgroup.Group, of kube.Node) (leave 
 	}
 }
 
-// tellOfClusters shows, in the place of its nodes, why a cluster has none that can be read.
+// tellOfClusters shows, in place of a cluster's nodes, why none of them can be read.
 func (a *App) tellOfClusters(ctx context.Context) {
 	tick := time.NewTicker(a.opt.Interval)
 	defer tick.Stop()
@@ -106,7 +106,7 @@ func (a *App) clusterIDs() []string {
 	return a.opt.Clusters.IDs()
 }
 
-// ofCluster reports whether a node may be one of a cluster that is read from here.
+// ofCluster reports whether a node may belong to a cluster that is read from here.
 func (a *App) ofCluster(node string) bool {
 	for _, id := range a.clusterIDs() {
 		if strings.HasPrefix(node, id+":") {
@@ -116,7 +116,7 @@ func (a *App) ofCluster(node string) bool {
 	return false
 }
 
-// partsOfClusters says how each cluster is.
+// partsOfClusters adds the state of each cluster.
 func (a *App) partsOfClusters(parts map[string]contract.Part) {
 	if a.opt.Clusters == nil {
 		return

@@ -11,14 +11,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// slowServer is a fleet's server that takes so long to close.
+// slowServer is a fleet's server that takes that long to close.
 type slowServer time.Duration
 
 func (slowServer) Trouble() (*gpu.Advice, time.Time) { return nil, time.Time{} }
 
 func (s slowServer) Close() error { time.Sleep(time.Duration(s)); return errors.New("it was slow") }
 
-// A disk is waited for at the end as long as the program has, and a second at least; what is said of it is what to do.
+// At the end, the program waits for a disk as long as it has time, and at least a second. The error says what to do.
 func TestTheEndIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

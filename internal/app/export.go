@@ -20,7 +20,7 @@ func (a *App) wireExport(of *metrics.Exporter) {
 	})
 }
 
-// exporting is how the sending of series does. It has failed while one destination takes none.
+// exporting returns the state of sending series. It has failed while a destination accepts none.
 func (a *App) exporting() contract.Part {
 	var last time.Time
 	var failing []export.State
@@ -38,14 +38,14 @@ func (a *App) exporting() contract.Part {
 	}
 	s := failing[0]
 	advice := gpu.AsAdvice(s.Err)
-	advice.What = fmt.Sprintf("%s; samples waiting: %d, given up: %d", advice.What, s.Waiting, s.Failed+s.Dropped)
+	advice.What = fmt.Sprintf("%s; samples waiting: %d, dropped: %d", advice.What, s.Waiting, s.Failed+s.Dropped)
 	if more := len(failing) - 1; more > 0 {
-		advice.What += fmt.Sprintf("; other destinations that fail: %d", more)
+		advice.What += fmt.Sprintf("; other failing destinations: %d", more)
 	}
 	return part.Failed(&advice, s.Since)
 }
 
-// exportSelf is what gpuwhy reports of the sending on /metrics.
+// exportSelf returns what gpuwhy reports about sending series on /metrics.
 func (a *App) exportSelf() (all []metrics.Export) {
 	if a.pusher == nil {
 		return nil

@@ -21,22 +21,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/deliver"
 )
 
-// A Fleet is what the program has to do with other gpuwhys. The App closes it.
+// A Fleet is how the program takes part in a fleet of gpuwhys. The App closes it.
 type Fleet struct {
 	Bus *bus.Bus
-	// Publishes: the nodes that this program reads are published. Shows: those that others publish are shown.
+	// Publishes: this program publishes the nodes that it reads. Shows: it shows nodes that others publish.
 	Publishes, Shows bool
-	// Records: their past is written beside that of this program.
+	// Records: it stores their past together with its own.
 	Records bool
-	Limits  bus.Limits // of what NATS keeps
+	Limits  bus.Limits // of what NATS stores
 	Joins   string     // the URL of the server within this program; empty: there is none
-	// Server is what carries the fleet within this program; nil where it runs elsewhere. It is closed after the Bus.
+	// Server is the fleet's server within this program; nil if it runs elsewhere. It is closed after the Bus.
 	Server Server
 }
 
 // A Server carries messages between the programs of a fleet.
 type Server interface {
-	// Trouble is what keeps it from keeping messages, and since when; nil for nothing.
+	// Trouble returns why it can't store messages, and since when; nil if it can.
 	Trouble() (what *gpu.Advice, since time.Time)
 	Close() error
 }
@@ -59,7 +59,7 @@ func (l *locals) all() []*node {
 	return l.nodes
 }
 
-// find finds a node by its name.
+// find finds a node by name.
 func (l *locals) find(name string) (*node, bool) {
 	nodes := l.all()
 	i := slices.IndexFunc(nodes, func(n *node) bool { return n.Node == name })
@@ -74,7 +74,7 @@ func (l *locals) has(name string) bool {
 	return ok
 }
 
-// only is the name of the only node; empty where there are several, or none.
+// only returns the name of the only node; empty if there are several, or none.
 func (l *locals) only() string {
 	if nodes := l.all(); len(nodes) == 1 {
 		return nodes[0].Node
@@ -82,7 +82,7 @@ func (l *locals) only() string {
 	return ""
 }
 
-// origin is where the readings come from, for what is kept over a restart.
+// origin returns where the readings come from, for state that survives a restart.
 func (l *locals) origin() string {
 	if nodes := l.all(); len(nodes) > 0 {
 		return nodes[0].Origin
@@ -97,7 +97,7 @@ func (l *locals) add(n *node) {
 	l.nodes = append(slices.Clip(l.nodes), n)
 }
 
-// remove takes a node out.
+// remove removes a node.
 func (l *locals) remove(n *node) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func own(f func(*insight.Moment)) func(*insight.Moment) {
 	}
 }
 
-// wireFleet wires what publishes, and what shows what others publish.
+// wireFleet wires publishing, and showing what others publish.
 func (a *App) wireFleet() {
 	f := a.opt.Fleet
 	if f == nil {
@@ -171,10 +171,10 @@ func (a *App) runFleet(ctx context.Context, g *errgroup.Group) {
 	}
 }
 
-// lastRecord is how long it is waited at the end for what is written last, to deliver that too.
+// lastRecord is how long to wait at the end for the last write, so that it is delivered too.
 const lastRecord = 2 * time.Second
 
-// untilRecorded ends when ctx has ended and the last of the past is written, or that takes too long.
+// untilRecorded returns a context that ends when ctx has ended and the last of the past is written, or takes too long.
 func (a *App) untilRecorded(ctx context.Context) context.Context {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -189,10 +189,10 @@ func (a *App) untilRecorded(ctx context.Context) context.Context {
 	return sending
 }
 
-// closeFleet closes what the program has of a fleet.
+// closeFleet closes the program's part in a fleet.
 func (a *App) closeFleet() error { return a.opt.Fleet.Close() }
 
-// Close closes the connection, and then the servers within this program. There may be no fleet.
+// Close closes the connection, and then the server within this program. f may be nil.
 func (f *Fleet) Close() (err error) {
 	if f == nil {
 		return nil
@@ -204,7 +204,7 @@ func (f *Fleet) Close() (err error) {
 	}
 	if f.Server != nil {
 		if closing := f.Server.Close(); err == nil && closing != nil {
-			err = fmt.Errorf("close the server of the fleet: %w", closing)
+			err = fmt.Errorf("close the fleet's server: %w", closing)
 		}
 	}
 	return err
@@ -213,17 +213,17 @@ func (f *Fleet) Close() (err error) {
 // takeIn publishes Moments of nodes that other programs read.
 func (a *App) takeIn(moments []*insight.Moment) { a.Hub.PublishAll(moments) }
 
-// toldAnew is how old what stands may be for who comes, where the same alerts stand.
+// toldAnew is how old the list of standing alerts for new viewers may be, as long as the same alerts stand.
 const toldAnew = 10 * time.Second
 
-// reported takes in what other programs say of alerts.
+// reported takes in reports of other programs about alerts.
 func (a *App) reported(reports map[string]*alert.Report) {
 	news := false
 	for node, r := range reports {
 		news = a.alerting.Book.Take(node, r) || news
 	}
-	// Who comes gets all that stands, which takes long to write where thousands of alerts stand, and is written anew after each announcement: with
-	// one for each batch of reports, nobody would ever have come.
+	// A new viewer gets all standing alerts. With thousands of alerts, that takes long to encode, and each announcement makes it start over. With an
+	// announcement for each batch of reports, no new viewer would ever be served.
 	if now := a.opt.Clock.Elapsed(); news || now-a.told > toldAnew {
 		a.told = now
 		a.Alerts.Hold(func() { a.announce(nil) })
@@ -233,7 +233,7 @@ func (a *App) reported(reports map[string]*alert.Report) {
 	}
 }
 
-// eventOf tells viewers of a change of an alert of another program.
+// eventOf tells viewers about a change of another program's alert.
 func (a *App) eventOf(c *alert.Change, old bool) {
 	if c.News == alert.Over {
 		a.alerting.Book.Ended(&c.Alert)
@@ -250,13 +250,13 @@ func (a *App) eventOf(c *alert.Change, old bool) {
 	a.Hub.Turn()
 }
 
-// forget forgets a node that was taken out of the fleet.
+// forget forgets a node that was removed from the fleet.
 func (a *App) forget(node string) {
 	a.alerting.Book.Take(node, nil)
 	a.Remove(node)
 }
 
-// remotes are the nodes that other programs read, and that can be asked.
+// remotes returns the nodes that other programs read and that can be asked.
 func (a *App) remotes() []string {
 	if a.downlink == nil {
 		return nil
@@ -264,7 +264,7 @@ func (a *App) remotes() []string {
 	return a.downlink.Awake()
 }
 
-// fleeting is how the connection to the fleet does.
+// fleeting returns the state of the connection to the fleet.
 func (a *App) fleeting() contract.Part {
 	s := a.opt.Fleet.Bus.State()
 	part := contract.NewPart("ok", time.Time{})
@@ -285,14 +285,14 @@ func (a *App) fleeting() contract.Part {
 			return part.Failed(d.Err, d.Since)
 		case d.Full > 0:
 			return part.Failed(&gpu.Advice{
-				What: fmt.Sprintf("the fleet has more than %d machines, and the rest is not shown", downlink.MostNodes), Try: "divide it into several fleets",
+				What: fmt.Sprintf("the fleet has more than %d machines, and the others are not shown", downlink.MostNodes), Try: "divide it into several fleets",
 			}, time.Time{})
 		}
 	}
 	return part
 }
 
-// fleetSelf is what gpuwhy reports of its part in the fleet on /metrics; nil where it has none.
+// fleetSelf returns what gpuwhy reports about its part in the fleet on /metrics; nil if it has none.
 func (a *App) fleetSelf() *metrics.Fleet {
 	f := a.opt.Fleet
 	if f == nil {
@@ -311,7 +311,7 @@ func (a *App) fleetSelf() *metrics.Fleet {
 	return out
 }
 
-// member is what the program has to do with a fleet; nil for nothing.
+// member returns the program's role in a fleet; nil if it has none.
 func (a *App) member() *contract.Member {
 	f := a.opt.Fleet
 	if f == nil {
@@ -331,7 +331,7 @@ func (a *App) member() *contract.Member {
 	return m
 }
 
-// partsOfDelivery says how the past of nodes comes to where that of the fleet is written.
+// partsOfDelivery adds the state of delivering and recording the past.
 func (a *App) partsOfDelivery(parts map[string]contract.Part) {
 	if h := a.opt.History; h != nil && h.Outbox != nil {
 		s := h.Outbox.State()
@@ -341,7 +341,7 @@ func (a *App) partsOfDelivery(parts map[string]contract.Part) {
 			part = part.Failed(s.Err, s.Since)
 		case lost != "":
 			part = part.Failed(&gpu.Advice{
-				What: "a part of the past will never be delivered to the fleet: " + lost, Try: "see that recorders run, and that NATS has room",
+				What: "a part of the past was dropped before it reached the fleet: " + lost, Try: "check that recorders run, and that NATS has space",
 			}, time.Time{})
 		}
 		parts["delivery"] = part

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// A node that is taken out vanishes from everything that answers, and its alerts are over.
+// A removed node disappears from all answers, and its alerts are over.
 func TestARemovedNodeVanishes(t *testing.T) {
 	machines, err := sim.Nodes("fleet:16", time.Now)
 	if err != nil {

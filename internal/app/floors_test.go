@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// What a device draws at rest is kept as soon as it was learned: a program that is killed then has it at its next start.
+// A device's draw at rest is stored as soon as it is learned, so that a program that is then killed has it at its next start.
 func TestAFloorIsKeptWhenItIsLearned(t *testing.T) {
 	dir := t.TempDir()
 	opt := Options{Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Interval: time.Hour, Deadline: time.Second, MaxViewers: 1, StateDir: dir}

@@ -25,36 +25,36 @@ import (
 type History struct {
 	Store     store.Store
 	Retention store.Retention
-	// Place tells the store from a copy of it, see [deliver.CollectorConfig].
+	// Place distinguishes the store from a copy of it; see [deliver.CollectorConfig].
 	Place string
 	Price float64 // of a kilowatt-hour of electricity; 0: not known
-	// Permits says what of it may be shown now.
+	// Permits says what part of the past may be shown now.
 	Permits history.Permits
-	// Outbox delivers what is written to a fleet; nil where nothing is delivered.
+	// Outbox delivers what is written to a fleet; nil if nothing is delivered.
 	Outbox *deliver.Outbox
-	// ReadOnly says that others write it.
+	// ReadOnly says that other programs write the past.
 	ReadOnly bool
-	// Anew has a value when the store has lost what it had, and goes on; nil: that never happens.
+	// Anew gets a value when the store has lost its data and goes on; nil: that never happens.
 	Anew <-chan struct{}
 }
 
-// Files are small files of one folder.
+// Files accesses small files of one folder.
 type Files interface {
 	state.Shelf
 	// Remove removes a file, if there is one.
 	Remove(name string) error
 }
 
-// A shelf keeps the documents of the program in its store, beside the past. What an earlier version, or this one without
-// a past, has left in a file comes from there, until it is written anew.
+// A shelf keeps the program's documents in its store, with the past. Documents that an earlier version, or this one without a
+// past, has left in a file are read from there until they are next written.
 type shelf struct {
 	store store.Store
 	files Files
-	of    *state.Installed // several programs may have one store; nil: it is not known which program this is
-	node  string           // what the program is called: earlier versions kept documents under that
+	of    *state.Installed // several programs may share a store; nil: it is unknown which program this is
+	node  string           // the program's name: earlier versions kept documents under it
 }
 
-// names are what a document is called in the store, and then what it may have been called before.
+// names returns a document's name in the store, followed by names that it may have had before.
 func (s *shelf) names(document string) (names []string, err error) {
 	i, err := s.of.Installation()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *shelf) Write(name string, text []byte) error {
 	return s.files.Remove(name)
 }
 
-// wireForesight makes what answers about the past, and what forecasts from it. Stages that are made later tell of it.
+// wireForesight makes what answers questions about the past, and what forecasts from it. Stages that are made later use it.
 func (a *App) wireForesight() {
 	h := a.opt.History
 	if h == nil {
@@ -117,7 +117,7 @@ func (a *App) wireForesight() {
 		Store: h.Permits.Store(h.Store), Permits: h.Permits, Keeps: h.Retention, Now: a.opt.Clock.Now, Interval: a.opt.longest(), Seldom: a.opt.IdleInterval,
 	}
 	a.sizes = &history.Sizes{Past: a.past, Interval: a.opt.Interval}
-	if h.ReadOnly { // who reads a node foretells of it
+	if h.ReadOnly { // the program that reads a node makes its forecasts
 		return
 	}
 	a.forecast = outlook.New(outlook.Config{
@@ -127,7 +127,7 @@ func (a *App) wireForesight() {
 	a.stage.Foresee = a.forecast.Foresee
 }
 
-// wireHistory makes what keeps the past.
+// wireHistory makes the recorder of the past.
 func (a *App) wireHistory() {
 	h := a.opt.History
 	if h == nil {
@@ -145,7 +145,7 @@ func (a *App) wireHistory() {
 	})
 }
 
-// writeAnew writes what goes on, and the documents, again when the store has lost them.
+// writeAnew rewrites everything that is going on, and the documents, when the store has lost them.
 func (a *App) writeAnew(ctx context.Context) {
 	for {
 		select {
@@ -169,7 +169,7 @@ func (a *App) closeHistory() error {
 	return nil
 }
 
-// remember keeps that an alert fired, was answered, or is over.
+// remember stores that an alert fired, was answered, or is over.
 func (a *App) remember(c *alert.Change) {
 	if a.recorder == nil || c.News == alert.Repeated || c.News == alert.Resumed {
 		return
@@ -182,7 +182,7 @@ func (a *App) remember(c *alert.Change) {
 	})
 }
 
-// then makes a stage that knows what was learned of the devices until now, for a moment of the past.
+// then makes a stage for a past time that knows what was learned about the devices until now.
 func (a *App) then() (*insight.Stage, error) {
 	s, now := insight.NewStage(), a.opt.Clock.Now()
 	return s, errors.Join(s.History.Restore(a.stage.History.Kept(), now), s.Floors.Restore(a.stage.Floors.Kept(), now))
@@ -190,12 +190,12 @@ func (a *App) then() (*insight.Stage, error) {
 
 func said(c record.Counts, how string) string {
 	if c == (record.Counts{}) {
-		return "nothing is " + how
+		return "nothing " + how
 	}
 	return how + ": " + c.String()
 }
 
-// historySelf is what gpuwhy reports of the past on /metrics; nil where none is kept.
+// historySelf returns what gpuwhy reports about the past on /metrics; nil if none is kept.
 func (a *App) historySelf() *metrics.History {
 	if a.recorder == nil {
 		return nil
@@ -211,20 +211,20 @@ func (a *App) historySelf() *metrics.History {
 	return h
 }
 
-// byKind are counts by what /metrics calls them.
+// byKind returns counts by their names on /metrics.
 func byKind(c record.Counts) map[string]int {
 	return map[string]int{
 		"readings": c.Readings, "frames": c.Frames, "spans": c.Spans, "sessions": c.Sessions, "causes": c.Causes, "events": c.Events,
 	}
 }
 
-// recording is how the writing of the past does.
+// recording returns the state of writing the past.
 func (a *App) recording() contract.Part {
 	s := a.recorder.State()
 	part := contract.NewPart("ok", s.Written)
 	if s.Err != nil {
 		advice := gpu.AsAdvice(s.Err)
-		advice.What = fmt.Sprintf("the past is not written: %s; %s; %s", advice.What, said(s.Dropped, "lost so far"), said(s.Waiting, "waiting"))
+		advice.What = fmt.Sprintf("the past can't be written: %s; %s; %s", advice.What, said(s.Dropped, "lost so far"), said(s.Waiting, "waiting"))
 		part = part.Failed(&advice, s.Since)
 	}
 	return part

@@ -11,8 +11,8 @@ import (
 
 const module = "github.com/gpuwhy/gpuwhy/"
 
-// allowed says which of our packages each may import, as docs/architecture.md
-// does. A folder that ends in /… stands for all below it.
+// allowed says which of our packages each package may import, as docs/architecture.md
+// does. A folder that ends in /… stands for all packages below it.
 var allowed = map[string][]string{
 	"gpu":             {},
 	"gpu/catalog":     {"gpu"},
@@ -133,7 +133,7 @@ var allowed = map[string][]string{
 	"internal/past/deliver":   {"gpu", "internal/past/store"},
 }
 
-// within reports whether a list has a package, by name or as below a folder.
+// within reports whether a list has a package, by name or below a folder.
 func within(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(allowed string) bool {
 		folder, all := strings.CutSuffix(allowed, "…")

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// The files in testdata/state were written by a program of before version 2 of
-// the files' form.
+// The files in testdata/state were written by a program from before version 2 of the
+// file format.
 func TestOldFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/state")); err != nil {
@@ -62,7 +62,7 @@ func TestOldFilesAreRead(t *testing.T) {
 	}
 }
 
-// A state that can't be written is in the health answer, until it can.
+// The health answer reports that state can't be written, until it can.
 func TestHealthHasTheState(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	a := newApp(t, dir)

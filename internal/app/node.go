@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// Inputs are where the readings of one node come from.
+// Inputs are the places that the readings of one node come from.
 type Inputs struct {
 	Node  string // the name of the machine
 	Place insight.Place
@@ -23,29 +23,29 @@ type Inputs struct {
 	Origin string
 	// Sources read the devices, which are listed in this order; at least one.
 	Sources []sampler.Source
-	Guessed bool // nobody named the sources, see [sampler.Config]
-	// Host reads the machine itself; nil for a simulation or a recording, which has its own.
+	Guessed bool // nobody named the sources; see [sampler.Config]
+	// Host reads the machine itself; nil for simulations and recordings, which have their own.
 	Host Host
-	// KernelLog is that of the machine; nil for a simulation or a recording.
+	// KernelLog is the machine's kernel log; nil for simulations and recordings.
 	KernelLog sampler.KernelLog
-	// Pace is the time between readings now, where that is not as the program reads others; nil where it is.
+	// Pace returns the current time between readings, if it differs from the program's; nil if it does not.
 	Pace  func() time.Duration
 	Notes []gpu.Advice // go into each snapshot
-	// Refresh reads the machine on demand; nil if the sampler does that.
+	// Refresh reads the machine on demand; nil if the sampler does.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }
 
 // A Host reads the machine that the devices are in.
 type Host interface {
 	sampler.Host
-	// Reserve says for whom devices are reserved, in place.
+	// Reserve fills in, in place, for whom devices are reserved.
 	Reserve([]gpu.Device)
 	// Settle waits until container runtimes and the kubelet have answered.
 	Settle(context.Context) error
 	Close() error
 }
 
-// Close closes all inputs. Nobody may read them at the same time.
+// Close closes all inputs. Nobody may be reading them.
 func (in *Inputs) Close() error {
 	err := in.closeHost()
 	if in.KernelLog != nil {
@@ -73,8 +73,8 @@ func (in *Inputs) closeHost() error {
 	return in.Host.Close()
 }
 
-// settle waits up to a second for the names of containers and for reservations, and puts those
-// that are known by then into a snapshot that nobody has seen yet.
+// settle waits up to a second for container names and reservations, and puts those known by
+// then into a snapshot that nobody has seen yet.
 func (in *Inputs) settle(ctx context.Context, snap *gpu.Snapshot) {
 	if in.Host == nil {
 		return
@@ -104,7 +104,7 @@ type pace struct {
 }
 
 // newNode makes a node. It passes each periodic Moment to publish, and each Moment
-// that was read on demand to hold. Nodes share what the stage remembers.
+// read on demand to hold. Nodes share what the stage remembers.
 func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration, of clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
 	if in.Host != nil {
 		stage.Reserve = in.Host.Reserve
@@ -129,7 +129,7 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 	return n
 }
 
-// link says how often the node is read, where that is another pace.
+// link says how often the node is read, if it has its own pace.
 func (in *Inputs) link() (l insight.Link) {
 	if in.Pace != nil {
 		l.Every = in.Pace()
@@ -137,10 +137,10 @@ func (in *Inputs) link() (l insight.Link) {
 	return l
 }
 
-// run reads until ctx ends, and closes the inputs: the sampler closes the sources.
+// run reads until ctx ends, and closes the inputs; the sampler closes the sources.
 func (n *node) run(ctx context.Context) error { return errors.Join(n.sampler.Run(ctx), n.closeHost()) }
 
-// refresh returns after a Moment of a reading that began later was published or held.
+// refresh returns once the Moment of a reading that began after the call was published or held.
 func (n *node) refresh(ctx context.Context, hold func(*insight.Moment)) error {
 	if n.Refresh == nil {
 		_, err := n.sampler.Refresh(ctx)
@@ -195,7 +195,7 @@ func (r *Reader) Next(ctx context.Context) (*insight.Fleet, error) {
 	return r.fleet, nil
 }
 
-// Close ends the reading. It does not wait for a driver that hangs.
+// Close stops reading. It does not wait for a hanging driver.
 func (r *Reader) Close() error {
 	r.stop()
 	return r.ended.Wait()

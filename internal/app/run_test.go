@@ -28,7 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// A running program is the whole of it, in this process, on a simulated machine.
+// A running program is the whole program, in this process, on a simulated machine.
 type running struct {
 	t      *testing.T
 	url    string // ends with a slash
@@ -36,8 +36,8 @@ type running struct {
 	stop   func() // ends it and waits for that
 }
 
-// run runs the program until the test ends. No device and no viewer is too slow for it, as they may be where the
-// machine is busy.
+// run runs the program until the test ends. No device and no viewer is too slow for it, so that it works on a
+// busy machine.
 func run(t *testing.T, opt Options) *running {
 	t.Helper()
 	nodes, err := sim.Nodes("dgx-h100", time.Now)
@@ -95,7 +95,7 @@ func (p *running) ask(method, path, body string, header http.Header) (int, strin
 	return answer.StatusCode, string(text)
 }
 
-// A page sends requests as one of an origin does.
+// A page sends requests like a page of some origin.
 type page struct{ origin string }
 
 func (p page) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -105,7 +105,7 @@ func (p page) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// dial connects to the socket, as a page of that origin does; "" for none.
+// dial connects to the socket like a page of that origin; "" for none.
 func (p *running) dial(origin string) (*client.Stream, error) {
 	c, err := client.New(p.url, client.Options{Transport: page{origin}})
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *running) viewer() *client.Stream {
 	return stream
 }
 
-// await reads messages until one is as it should be.
+// await reads messages until one satisfies the condition.
 func (p *running) await(stream *client.Stream, what string, is func(*client.Message) bool) {
 	p.t.Helper()
 	if err := read(stream, is); err != nil {
@@ -135,7 +135,7 @@ func (p *running) await(stream *client.Stream, what string, is func(*client.Mess
 	}
 }
 
-// read reads messages until one is as it should be.
+// read reads messages until one satisfies the condition.
 func read(stream *client.Stream, is func(*client.Message) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
@@ -150,8 +150,8 @@ func read(stream *client.Stream, is func(*client.Message) bool) error {
 	}
 }
 
-// All parts of the program work together while viewers come, ask, never read
-// and go: with the race detector, this shows that they share nothing unguarded.
+// All parts of the program work together while viewers connect, ask, never read and
+// leave. With the race detector, this shows that they share nothing unguarded.
 func TestTheWholeProgram(t *testing.T) {
 	told := make(chan string, 1000)
 	phone := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -244,7 +244,7 @@ func TestTheWholeProgram(t *testing.T) {
 	}
 }
 
-// Without a file of rules, a signal to read the rules again changes nothing.
+// Without a rules file, a signal to reread the rules changes nothing.
 func TestAReloadWithoutRules(t *testing.T) {
 	p := run(t, Options{})
 	p.reload <- syscall.SIGHUP

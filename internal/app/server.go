@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/static"
 )
 
-// wireServer wires the routes to the parts whose state they show.
+// wireServer connects the routes to the parts whose state they show.
 func (a *App) wireServer() error {
 	exporter, err := metrics.New(metrics.Config{
 		Newest:   a.Hub.Newest,
@@ -94,14 +94,14 @@ func monitorOf(inputs []*Inputs, program string, several bool) contract.Monitor 
 	return m
 }
 
-// current is what answers say of the program now.
+// current returns what answers say about the program now.
 func (a *App) current() contract.Monitor {
 	m := a.monitor
 	m.AlertThreshold = a.alertThreshold()
 	return m
 }
 
-// health sums up that of all samplers. A source that fails on one node has failed.
+// health sums up the health of all samplers. A source that fails on one node has failed.
 func (a *App) health() sampler.Health {
 	var all sampler.Health
 	for _, n := range a.local.all() {
@@ -123,7 +123,7 @@ func (a *App) health() sampler.Health {
 	return all
 }
 
-// costs are what calls to the drivers took. Several nodes are made up, or recorded: none has a driver here.
+// costs returns how long calls to the drivers took. Several nodes mean a simulation or a recording, without a driver here.
 func (a *App) costs() []gpu.Cost {
 	nodes := a.local.all()
 	if len(nodes) != 1 {
@@ -132,7 +132,7 @@ func (a *App) costs() []gpu.Cost {
 	return nodes[0].sampler.Costs()
 }
 
-// parts is the state of each part of the program.
+// parts returns the state of each part of the program.
 func (a *App) parts() map[string]contract.Part {
 	health, nodes := a.health(), a.local.all()
 	parts := map[string]contract.Part{"hub": contract.NewPart("ok", a.Hub.Newest().Nodes().Time())}
@@ -151,7 +151,7 @@ func (a *App) parts() map[string]contract.Part {
 	switch {
 	case a.opt.NotKept != nil:
 		parts["state"] = contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{
-			What: "nothing is kept over a restart: " + a.opt.NotKept.Error(), Try: TryStateDir, Err: a.opt.NotKept,
+			What: "nothing is kept across a restart: " + a.opt.NotKept.Error(), Try: TryStateDir, Err: a.opt.NotKept,
 		}, a.monitor.Started)
 	case a.opt.StateDir != "":
 		parts["state"] = a.keeping()
@@ -173,19 +173,19 @@ func (a *App) parts() map[string]contract.Part {
 	return parts
 }
 
-// keeping is how the writing of what is kept does.
+// keeping returns the state of writing what is kept.
 func (a *App) keeping() contract.Part {
 	s := a.keeper.State()
 	part := contract.NewPart("ok", s.Written)
 	if s.Err != nil {
 		part = part.Failed(&gpu.Advice{
-			What: "what a restart must not lose can't be written", Try: "look into the log, and at the space in the state directory", Err: s.Err,
+			What: "the state to keep across a restart can't be written", Try: "check the log, and the space in the state directory", Err: s.Err,
 		}, s.Since)
 	}
 	return part
 }
 
-// self is what gpuwhy reports about itself on /metrics.
+// self returns what gpuwhy reports about itself on /metrics.
 func (a *App) self() metrics.Self {
 	health, stats, crowd := a.health(), a.Hub.Stats(), a.routes.Crowd()
 	self := metrics.Self{

@@ -10,8 +10,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
-// watched reports whether somebody looks: a viewer is connected, or somebody has asked within the last two intervals,
-// so that a program that asks once each interval keeps it.
+// watched reports whether somebody is looking: a viewer is connected, or a request came within the last two intervals,
+// so that a program that asks once per interval keeps the interval.
 func (a *App) watched() bool {
 	if a.Hub.Stats().Viewers > 0 || a.uplink != nil { // the whole fleet looks
 		return true
@@ -20,8 +20,8 @@ func (a *App) watched() bool {
 	return asked > 0 && a.opt.Clock.Elapsed()-asked <= 2*a.opt.Interval
 }
 
-// noticing has the nodes read at the usual interval again as soon as somebody asks, but for those who ask only
-// whether gpuwhy is well, and for files that are always the same.
+// noticing returns the nodes to the usual interval when somebody asks for something other than gpuwhy's health
+// or static files.
 func (a *App) noticing(r *http.Request) {
 	path := "/" + strings.TrimPrefix(r.URL.Path, a.opt.BasePath)
 	if a.opt.IdleInterval == 0 || strings.HasPrefix(path, "/health") || strings.HasSuffix(path, "/api/health") || strings.HasPrefix(path, "/static/") {
@@ -34,11 +34,11 @@ func (a *App) noticing(r *http.Request) {
 	a.afterRest(r.Context(), auth.FromRequest(r))
 }
 
-// longestWait is how long the first who asks waits for a reading.
+// longestWait is how long the first request after a pause waits for a reading.
 const longestWait = time.Second
 
-// afterRest waits for a reading where the newest is of a time when nobody looked: who asks seldom
-// would get one of that time each time.
+// afterRest waits for a reading if the newest is from a time when nobody looked. Otherwise somebody who
+// asks seldom would always get an old one.
 func (a *App) afterRest(ctx context.Context, asker auth.Principal) {
 	newest := a.Hub.Newest().Nodes()
 	if len(newest) == 0 || a.opt.Clock.Now().Sub(newest.Time()) <= 2*a.opt.Interval {
@@ -47,7 +47,7 @@ func (a *App) afterRest(ctx context.Context, asker auth.Principal) {
 	ctx, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
 	if _, err := a.desk.Run(ctx, action.Call{Action: refresh, Principal: asker}); err != nil {
-		a.log.Debug("no reading came in time for who asked first", "err", err)
+		a.log.Debug("no reading arrived in time for the first request after a pause", "err", err)
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package auth has the types that say who makes a request (principal), what they
-// may do (access) and what they may see (audience), and the check of foreign
-// origins. Package server decides who a principal is, in one place. This package
-// imports none of ours, so that every package may use its types.
+// Package auth has the types that say who makes a request (principal), what they may do (access)
+// and what they may see (audience), and it checks foreign origins. Package server decides, in one
+// place, who a principal is. This package imports no other package of gpuwhy, so every package may
+// use its types.
 package auth
 
 import (
@@ -16,9 +16,8 @@ import (
 	"strings"
 )
 
-// Access is what a route needs, and how much a principal may do. Each level
-// includes those before it. The zero value is no access, and every route must
-// declare one.
+// Access is what a route requires and what a principal may do. Each level includes the lower ones.
+// The zero value is no access, and every route must declare a level.
 type Access int
 
 // The levels of access.
@@ -45,10 +44,9 @@ func (a *Access) UnmarshalText(name []byte) error {
 	return nil
 }
 
-// An Audience is a group of people who see the same. A Moment is encoded once for
-// each audience in use.
-// What is hidden from an audience is decided when an answer is encoded. Today
-// there is one exception: sampler/host masks command lines when it reads them.
+// An Audience is a group of people who see the same data. A Moment is encoded once for each
+// audience in use. Data is hidden from an audience when an answer is encoded, with one exception
+// today: sampler/host masks command lines when it reads them.
 type Audience string
 
 // Everything is the audience from which nothing is hidden.
@@ -56,24 +54,24 @@ const Everything Audience = "everything"
 
 // A Principal is who makes a request. The zero value may do and see nothing.
 type Principal struct {
-	Name     string   `json:"name"` // what an alert or a silence says of who changed it
+	Name     string   `json:"name"` // the name that alerts and silences show for whoever changed them
 	Access   Access   `json:"access"`
 	Audience Audience `json:"audience"`
 }
 
-// May reports whether the principal may do what needs the access. What declares no access is allowed to nobody.
+// May reports whether the principal has the access. Without a declared access, nobody may.
 func (p Principal) May(needed Access) bool { return needed >= Read && p.Access >= needed }
 
-// A Sight is what decides how a page looks: principals with the same one share a page.
+// A Sight determines how a page looks: principals with the same Sight share rendered pages.
 type Sight struct {
 	Audience Audience
 	Access   Access
 }
 
-// Sight returns what decides how pages look for the principal.
+// Sight returns what determines how pages look for the principal.
 func (p Principal) Sight() Sight { return Sight{p.Audience, p.Access} }
 
-// LocalOwner is the principal that package server gives every request where no sign-in is configured.
+// LocalOwner is the principal that package server gives every request if no sign-in is configured.
 func LocalOwner() Principal { return Principal{"local owner", Administer, Everything} }
 
 type principalKey struct{}
@@ -102,9 +100,9 @@ func FromRequest(r *http.Request) Principal {
 // the WebSocket, as patterns of [path.Match].
 type Origins []string
 
-// ParseOrigins reads origins as browsers send them: "scheme://host" or
-// "scheme://host:port", without the scheme's own port; * stands for any part of
-// the host. Its error says which one is wrong, and why.
+// ParseOrigins reads origins as browsers send them: "scheme://host" or "scheme://host:port",
+// without the scheme's default port; * stands for any part of the host. Its error says which one is
+// wrong and why.
 func ParseOrigins(list []string) (Origins, error) {
 	origins := make(Origins, len(list))
 	for i, origin := range list {
@@ -130,9 +128,9 @@ func checkOrigin(origin string) error {
 	case err != nil:
 		return fmt.Errorf("origin %q: %w", origin, errors.Unwrap(err))
 	case u.Hostname() == "" || strings.ContainsAny(host, "/?#@\\"):
-		return fmt.Errorf("origin %q is not a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
+		return fmt.Errorf("origin %q must be a scheme, a host and perhaps a port, such as https://host.example:3000", origin)
 	case scheme == "http" && u.Port() == "80", scheme == "https" && u.Port() == "443":
-		return fmt.Errorf("origin %q: leave the port out, as browsers do where it is the usual one", origin)
+		return fmt.Errorf("origin %q: leave out the default port, as browsers do", origin)
 	}
 	return nil
 }
@@ -145,15 +143,15 @@ func (o Origins) Allow(origin string) bool {
 	})
 }
 
-// Frames are the foreign origins whose pages may show a part of ours in a frame, as a browser reads them in
+// Frames are the foreign origins whose pages may show a part of gpuwhy in a frame, as browsers read them in
 // a Content-Security-Policy.
 type Frames []string
 
 // frame matches what can stand in a Content-Security-Policy, and nothing that ends it.
 var frame = regexp.MustCompile(`^https?://(?:\*\.)?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?$`)
 
-// ParseFrames reads origins as [ParseOrigins] does. Here * stands for all that is before the first dot of a host, and
-// browsers take no IPv6 addresses.
+// ParseFrames reads origins as [ParseOrigins] does. Here * stands for everything before the first dot of a host, and
+// browsers do not accept IPv6 addresses.
 func ParseFrames(list []string) (Frames, error) {
 	frames := make(Frames, len(list))
 	for i, origin := range list {
@@ -165,13 +163,13 @@ func ParseFrames(list []string) (Frames, error) {
 			return nil, err
 		}
 		if frames[i] = strings.ToLower(origin); !frame.MatchString(frames[i]) {
-			return nil, fmt.Errorf("origin %q is not a scheme, a host name and perhaps a port, such as https://wiki.example.org or https://*.example.org", origin)
+			return nil, fmt.Errorf("origin %q must be a scheme, a host name and perhaps a port, such as https://wiki.example.org or https://*.example.org", origin)
 		}
 	}
 	return frames, nil
 }
 
-// Allow reports whether pages of the origin may show a part of ours, as a browser decides it.
+// Allow reports whether pages of the origin may show a part of gpuwhy, as a browser decides it.
 func (f Frames) Allow(origin string) bool {
 	origin = strings.ToLower(origin)
 	return slices.ContainsFunc(f, func(allowed string) bool {

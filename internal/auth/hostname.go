@@ -19,9 +19,8 @@ var numeral = regexp.MustCompile(`^0x[0-9a-f]*$`)
 // longestHost is how long a name may be, in bytes.
 const longestHost = 253
 
-// HostName returns a host name or an address in the form in which browsers send it: in small letters, without the dot of the
-// root, other letters than those of ASCII in punycode ("xn--…"), and an address as [netip.Addr] writes it. Its error says what
-// is wrong.
+// HostName returns a host name or address in the form in which browsers send it: in lower case, without the root's dot, with
+// non-ASCII letters in punycode ("xn--…"), and an address as [netip.Addr] writes it. Its error says what is wrong.
 func HostName(text string) (string, error) {
 	if address, err := netip.ParseAddr(text); err == nil {
 		return address.Unmap().String(), nil
@@ -33,20 +32,20 @@ func HostName(text string) (string, error) {
 	case strings.ContainsAny(name, "\"'`“”‘’„"):
 		return "", errors.New("leave the quotes out")
 	case strings.ContainsAny(name, " ,;|\t"):
-		return "", errors.New("give each name by itself, or several with commas")
+		return "", errors.New("give each name separately, or separate several with commas")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= 0x80 }) {
 		ascii, err := idna.Lookup.ToASCII(name)
 		if err != nil {
-			return "", errors.New("it is no name that a browser can ask for")
+			return "", errors.New("it is not a name that a browser can request")
 		}
 		name = ascii
 	}
 	if last := name[strings.LastIndexByte(name, '.')+1:]; strings.Trim(last, "0123456789") == "" || numeral.MatchString(last) {
-		return "", errors.New("what ends in a number is an address: write it as 192.0.2.7")
+		return "", errors.New("a name that ends in a number is an address: write it as 192.0.2.7")
 	}
 	if len(name) > longestHost || !hostName.MatchString(name) {
-		return "", errors.New("a name has letters, digits, dashes and dots")
+		return "", errors.New("a name may only have letters, digits, dashes and dots")
 	}
 	return name, nil
 }
@@ -61,7 +60,7 @@ func asciiOrigin(origin string) (string, error) {
 	below := strings.HasPrefix(host, "*.")
 	name, err := HostName(strings.TrimPrefix(host, "*."))
 	if err != nil || !found {
-		return "", fmt.Errorf("origin %q: it is no origin that a browser can have", origin)
+		return "", fmt.Errorf("origin %q: no browser can have this origin", origin)
 	}
 	if below {
 		name = "*." + name

@@ -22,7 +22,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// A crowdConfig says what the viewers of one process do, each from an address of its own.
+// A crowdConfig says what the viewers of one process do, each from its own address.
 type crowdConfig struct {
 	Addr, Path string
 	Viewers    int
@@ -33,7 +33,7 @@ type crowdConfig struct {
 	Again      bool   // ask for the path if it has changed
 }
 
-// What viewers do. Those that read also answer pings.
+// What viewers do. Viewers that read also answer pings.
 const (
 	doesRead    = "read"
 	doesNothing = "nothing" // never read
@@ -47,12 +47,12 @@ const (
 	doesPour    = "pour"    // send a request with a header that does not end
 )
 
-// isViewer says whether who does that has a WebSocket.
+// isViewer reports whether such a viewer has a WebSocket.
 func isViewer(does string) bool {
 	return !slices.Contains([]string{doesGet, doesConnect, doesDrip, doesPour}, does)
 }
 
-// An arrival is how a message came, by the machine's clock in ns.
+// An arrival is when a message arrived, by the machine's clock in ns.
 type arrival struct {
 	Stamp       int64
 	Count       int
@@ -60,16 +60,16 @@ type arrival struct {
 	Bytes       int // of the payload, as it came
 }
 
-// counted is what came in some time.
+// counted is what arrived in a period.
 type counted struct {
 	Messages, Bytes int
 	Missed          int // updates since the beginning whose number was not the next one
 }
 
-// gotten is what came of requests for a path.
+// gotten is the result of requests for a path.
 type gotten struct{ Answers, Same int } // all, and those of them that are 304
 
-// answers are what viewers got that asked for readings.
+// answers is the result of requests for readings.
 type answers struct {
 	Asked, Got int
 	Waits      []time.Duration // sorted
@@ -96,7 +96,7 @@ type crowd struct {
 	gotten   gotten
 }
 
-// A viewer is one connection, and where in the stream it is.
+// A viewer is one connection, with its position in the stream.
 type viewer struct {
 	fd     int
 	stream stream
@@ -107,7 +107,7 @@ type viewer struct {
 	closed bool
 }
 
-// runCrowd is the process of a crowd. It says hello when all are connected.
+// runCrowd runs in the process of a crowd. It says hello once all are connected.
 func runCrowd(cfg *crowdConfig) error {
 	poll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -136,7 +136,7 @@ func runCrowd(cfg *crowdConfig) error {
 	return converse(len(c.viewers), c.command)
 }
 
-// command does what the benchmark asks for.
+// command executes a command of the benchmark.
 func (c *crowd) command(words []string) (any, error) {
 	n, err := number(words, 1)
 	if err != nil {
@@ -164,7 +164,7 @@ func (c *crowd) command(words []string) (any, error) {
 	}
 }
 
-// connect makes the viewer i.
+// connect connects viewer i.
 func (c *crowd) connect(i int) error {
 	fd, rest, err := c.dial(i)
 	if err != nil {
@@ -188,8 +188,8 @@ func (c *crowd) connect(i int) error {
 	return unix.EpollCtl(c.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(len(c.viewers) - 1)})
 }
 
-// dial connects from the i-th address, upgrades the connection where it is one of a
-// viewer, and returns what came after the answer.
+// dial connects from the i-th address, upgrades a viewer's connection, and returns the bytes
+// after the answer.
 func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
 	fd, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
 	}
 }
 
-// read reads from all sockets that have something, until it fails.
+// read reads from all sockets that have data, until it fails.
 func (c *crowd) read() error {
 	events := make([]unix.EpollEvent, 256)
 	for {
@@ -280,7 +280,7 @@ func (c *crowd) leave(v *viewer) {
 	c.came.Broadcast()
 }
 
-// feed takes bytes that came. The caller holds mu.
+// feed handles received bytes. The caller holds mu.
 func (c *crowd) feed(v *viewer, p []byte) error {
 	for len(p) > 0 {
 		var whole bool
@@ -312,8 +312,8 @@ func (c *crowd) feed(v *viewer, p []byte) error {
 	return nil
 }
 
-// inflated is how a compressed message begins that begins so, the same for all viewers
-// that share it.
+// inflated returns the decompressed beginning of a message, cached for all viewers that
+// share the message.
 func (c *crowd) inflated(begin []byte) []byte {
 	if text, known := c.opened[string(begin)]; known {
 		return text
@@ -327,7 +327,7 @@ func (c *crowd) inflated(begin []byte) []byte {
 	return text[:n]
 }
 
-// message takes note of a message that begins so.
+// message records a message by its beginning.
 func (c *crowd) message(v *viewer, begin []byte) error {
 	c.counted.Messages++
 	if stamp, ok := after(begin, `"stamp":"`); ok {
@@ -373,7 +373,7 @@ func (c *crowd) message(v *viewer, begin []byte) error {
 	return nil
 }
 
-// after is the number behind a text.
+// after returns the number after a text.
 func after(b []byte, text string) (int64, bool) {
 	_, rest, found := bytes.Cut(b, []byte(text))
 	digits := len(rest) - len(bytes.TrimLeft(rest, "0123456789"))
@@ -410,7 +410,7 @@ func (c *crowd) trickle() {
 	}
 }
 
-// send sends each connection so many bytes of a text at a time, until it has ended or has them all.
+// send sends a text to each connection, so many bytes at a time, until the connection ends or has the whole text.
 func (c *crowd) send(each time.Duration, text []byte, size int) {
 	sent := make([]int, len(c.viewers))
 	for range time.Tick(each) {
@@ -421,13 +421,13 @@ func (c *crowd) send(each time.Duration, text []byte, size int) {
 	}
 }
 
-// masked is a text as a frame of a client, masked with zeros. It is short.
+// masked returns a short text as a client's frame, masked with zeros.
 func masked(text string) []byte {
 	return append([]byte{0x81, 0x80 | byte(len(text)), 0, 0, 0, 0}, text...)
 }
 
-// come has viewers connect and leave at a rate: one in four says goodbye, one resets the
-// connection, two close it. It returns how many came.
+// come makes viewers connect and leave at a rate: of four, one says goodbye, one resets the
+// connection and two close it. It returns how many connected.
 func (c *crowd) come(rate int, words []string) (int, error) {
 	seconds, err := number(words, 2)
 	if err != nil {
@@ -453,8 +453,8 @@ func (c *crowd) come(rate int, words []string) (int, error) {
 	return came, nil
 }
 
-// ask has each viewer ask for a reading once a second, evenly, for some time, and waits
-// some more for the last answers.
+// ask makes each viewer ask for a reading once a second, spread evenly, for some time, and
+// then waits for the last answers.
 func (c *crowd) ask(span time.Duration) (answers, error) {
 	begun, each := time.Now(), time.Second/time.Duration(len(c.viewers))
 	frame := masked(`{"event":"request_gpu_update","id":1}`)
@@ -483,7 +483,7 @@ func (c *crowd) ask(span time.Duration) (answers, error) {
 	return c.answers, nil
 }
 
-// get has each connection get the path again and again for some time, and returns what came.
+// get makes each connection request the path again and again for some time, and returns the result.
 func (c *crowd) get(span time.Duration) (gotten, error) {
 	c.mu.Lock()
 	c.getting, c.gotten = true, gotten{}
@@ -516,7 +516,7 @@ func (c *crowd) request(v *viewer) error {
 	return err
 }
 
-// more takes a part of an answer, and asks again after its end. The caller holds mu.
+// more handles part of an answer, and sends the next request after its end. The caller holds mu.
 func (c *crowd) more(v *viewer, p []byte) error {
 	if v.rest == 0 {
 		head, body, whole := bytes.Cut(p, []byte("\r\n\r\n"))
@@ -546,7 +546,7 @@ func (c *crowd) more(v *viewer, p []byte) error {
 	return c.request(v)
 }
 
-// A stream finds the frames in what a server sends.
+// A stream finds the frames in a server's bytes.
 type stream struct {
 	head  []byte // the frame's header
 	left  int    // bytes of the payload that have not come
@@ -558,7 +558,7 @@ const keep = 512
 
 func (s *stream) opcode() byte { return s.head[0] & 0x0f }
 
-// take takes what belongs to one frame, says whether that is whole, and returns the rest.
+// take takes the bytes of one frame, reports whether the frame is complete, and returns the rest.
 func (s *stream) take(p []byte) (rest []byte, whole bool) {
 	if s.left == 0 {
 		if s.complete() {
@@ -578,7 +578,7 @@ func (s *stream) take(p []byte) (rest []byte, whole bool) {
 	return p[n:], s.left == 0
 }
 
-// complete says whether the header is whole.
+// complete reports whether the header is complete.
 func (s *stream) complete() bool {
 	if len(s.head) < 2 {
 		return false

@@ -1,4 +1,4 @@
-// Package bench has the tests that say what many viewers cost: gpuwhy's hub beside servers
-// that do less and more, each in a process of its own, their viewers in others. What it
-// reports are ratios within one run; docs/performance.md has them.
+// Package bench has benchmarks of what many viewers cost: gpuwhy's hub compared with servers
+// that do less and more. Each runs in its own process, and its viewers in others. The results
+// are ratios within one run; docs/performance.md lists them.
 package bench

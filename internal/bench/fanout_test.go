@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A side is a server with its viewers, and what was measured of them.
+// A side is a server with its viewers and their measurements.
 type side struct {
 	kind, addr      string
 	server, viewers *process
@@ -28,7 +28,7 @@ type side struct {
 	bytes   int       // of a message
 }
 
-// deflated is the end of a kind's name where its viewers take compressed messages.
+// deflated is the suffix of a kind whose viewers accept compressed messages.
 const deflated = "-deflated"
 
 // gather starts a server and connects viewers to it.
@@ -63,8 +63,8 @@ func (s *side) end() {
 	s.server.end()
 }
 
-// publish has all viewers get a message, and returns how long after the first viewer the
-// last had it.
+// publish sends all viewers a message, and returns how long after the first viewer the
+// last one had it.
 func (s *side) publish(size int) time.Duration {
 	tb := s.server.tb
 	tb.Helper()
@@ -95,7 +95,7 @@ func (s *side) round(messages, size int) {
 	s.mallocs = append(s.mallocs, float64(then.Mallocs-before.Mallocs)/delivered)
 }
 
-// fanOut measures servers in turn.
+// fanOut measures servers by turns.
 func fanOut(tb testing.TB, kinds []string, viewers, size, rounds, messages int) map[string]*side {
 	tb.Helper()
 	sides := map[string]*side{}
@@ -113,7 +113,7 @@ func fanOut(tb testing.TB, kinds []string, viewers, size, rounds, messages int) 
 	return sides
 }
 
-// benchmarkFanOut reports what fanOut measures, each server beside the raw one.
+// benchmarkFanOut reports fanOut's measurements, each server relative to the raw one.
 func benchmarkFanOut(b *testing.B, viewers, size int) {
 	b.Helper()
 	kinds := []string{kindRaw, kindRaw + deflated, kindNaive, kindHub, kindHub + deflated}
@@ -139,7 +139,7 @@ func benchmarkFanOut(b *testing.B, viewers, size int) {
 	})
 }
 
-// BenchmarkFanOut is a message to 1,000 viewers, also one as long as that about eight GPUs.
+// BenchmarkFanOut sends a message to 1,000 viewers, a short one and one as long as an update about eight GPUs.
 func BenchmarkFanOut(b *testing.B) {
 	for _, size := range []int{16_000, 57_000} {
 		benchmarkFanOut(b, 1000, size)
@@ -151,7 +151,7 @@ func median[T cmp.Ordered](of []T) T {
 	return sorted[len(sorted)/2]
 }
 
-// quotients divides what was measured in the same rounds.
+// quotients divides measurements of the same rounds.
 func quotients(a, b []float64) []float64 {
 	out := make([]float64, len(a))
 	for i := range a {

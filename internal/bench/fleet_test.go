@@ -32,7 +32,7 @@ import (
 // fleetInterval is the time between two readings of a node.
 const fleetInterval = 5 * time.Second
 
-// Machines are nodes of eight GPUs that somebody reads.
+// machines are nodes of eight GPUs that somebody reads.
 type machines struct {
 	sources   []*sim.Source
 	templates [][]*gpu.Snapshot // a few readings of each source
@@ -63,7 +63,7 @@ func newMachines(nodes int) (*machines, error) {
 	return m, nil
 }
 
-// A fleet is the parts of a hub that many nodes publish to, as other programs do whose Moments were decoded.
+// A fleet is the parts of a hub to which many nodes publish, as other programs do once their Moments are decoded.
 type fleet struct {
 	*app.App
 	*machines
@@ -105,7 +105,7 @@ func newFleet(tb testing.TB, nodes int) *fleet {
 	return f
 }
 
-// moment makes the next Moment of a node, as of now.
+// moment makes a node's next Moment, dated now.
 func (m *machines) moment(i int, now time.Time) *insight.Moment {
 	m.seq++
 	readings := m.templates[i%len(m.templates)]
@@ -132,7 +132,7 @@ func (f *fleet) fill() {
 	}
 }
 
-// cpuOfSelf is the time that this process ran, in the kernel too.
+// cpuOfSelf returns this process's CPU time, including the kernel's.
 func cpuOfSelf(tb testing.TB) time.Duration {
 	tb.Helper()
 	var r unix.Rusage
@@ -151,8 +151,8 @@ func cpuOfThread(tb testing.TB) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// play publishes what all nodes publish in some time, spread evenly, ten times a second what has come. It returns
-// how many Moments that were, and when the last was published before each.
+// play publishes what all nodes publish in a period, spread evenly, in batches ten times a second. It returns how many
+// Moments there were, and when each was published.
 func (f *fleet) play(span time.Duration) (published []time.Time) {
 	const each = 100 * time.Millisecond
 	begun, n := time.Now(), 0
@@ -170,7 +170,7 @@ func (f *fleet) play(span time.Duration) (published []time.Time) {
 	return published
 }
 
-// A witness is a viewer of a page that takes note of how new it is.
+// A witness is a viewer of a page that records how current the page is.
 type witness struct {
 	conn  *websocket.Conn
 	ended chan struct{}
@@ -178,7 +178,7 @@ type witness struct {
 	seen  []sight
 }
 
-// A sight is a message: of the page as it was after all that was published up to a time.
+// A sight is a message that brings the page to the state after everything published up to a time.
 type sight struct {
 	at    time.Time
 	taken int64 // in ms since 1970; 0 where the message does not say
@@ -218,7 +218,7 @@ func newWitness(tb testing.TB, addr, path string) *witness {
 	return w
 }
 
-// saw waits until the page has all that was published up to a time, and reports whether it came.
+// saw waits until the page shows everything published up to a time, and reports whether it did.
 func (w *witness) saw(at time.Time) bool {
 	for begun := time.Now(); time.Since(begun) < testkit.Patience; time.Sleep(50 * time.Millisecond) {
 		w.mu.Lock()
@@ -231,7 +231,7 @@ func (w *witness) saw(at time.Time) bool {
 	return false
 }
 
-// late is how long each Moment took until the page had it, sorted, and how many bytes came a second. The page has the last one.
+// late returns how long each Moment took to reach the page, sorted, and the bytes per second. The page must have the last Moment.
 func (w *witness) late(published []time.Time) (all []time.Duration, bytes float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,7 +251,7 @@ func (w *witness) late(published []time.Time) (all []time.Duration, bytes float6
 	return all, bytes / published[len(published)-1].Sub(published[0]).Seconds()
 }
 
-// A load is what nodes cost a hub.
+// A load is the cost of nodes for a hub.
 type load struct {
 	cpu, heap, garbage float64 // µs by node and second, bytes by node, bytes by node and second
 	late               []time.Duration
@@ -268,13 +268,13 @@ func heapOf() runtime.MemStats {
 
 const fleetPage = "/ws?page=&have="
 
-// weigh has nodes publish to a hub with viewers of the fleet's page for some time.
+// weigh lets nodes publish for some time to a hub with viewers of the fleet's page.
 func weigh(tb testing.TB, nodes, viewers int, span time.Duration) load {
 	tb.Helper()
 	f := newFleet(tb, nodes)
 	before := heapOf().HeapAlloc
 	f.fill()
-	// What it takes to make them.
+	// The cost of making the Moments themselves.
 	samples := min(nodes, 200)
 	var m0, m1 runtime.MemStats
 	runtime.ReadMemStats(&m0)
@@ -314,7 +314,7 @@ func weigh(tb testing.TB, nodes, viewers int, span time.Duration) load {
 	return l
 }
 
-// BenchmarkFleetAnswers is what a fleet costs when somebody asks.
+// BenchmarkFleetAnswers measures the cost of requests about a fleet.
 func BenchmarkFleetAnswers(b *testing.B) {
 	for _, nodes := range []int{100, 1000} {
 		f := newFleet(b, nodes)
@@ -348,11 +348,11 @@ func BenchmarkFleetAnswers(b *testing.B) {
 	}
 }
 
-// BenchmarkFleet is nodes of eight GPUs read each 5 s, whose Moments others have made, and 100 viewers of the page of all. The memory is that
-// of the Moments, too.
+// BenchmarkFleet has nodes of eight GPUs that other programs read every 5 s, and 100 viewers of the page of all nodes. The memory includes the
+// Moments.
 func BenchmarkFleet(b *testing.B) { benchmarkFleet(b, 100, 1000) }
 
-// BenchmarkFleetUnseen is the same without viewers: what the nodes alone cost.
+// BenchmarkFleetUnseen is the same without viewers: the cost of the nodes alone.
 func BenchmarkFleetUnseen(b *testing.B) { benchmarkUnseen(b, 100, 1000) }
 
 func benchmarkUnseen(b *testing.B, sizes ...int) {
@@ -396,7 +396,7 @@ func benchmarkUnseen(b *testing.B, sizes ...int) {
 	}
 }
 
-// What a Moment costs the whole program does not depend on how many nodes there are, and each node takes little memory.
+// The cost of a Moment for the whole program does not depend on the number of nodes, and each node takes little memory.
 func TestANodeCostsTheSameInALargeFleet(t *testing.T) {
 	const batch = 20
 	mallocs := func(nodes int) float64 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// BenchmarkFanOutFull is FanOut with other numbers of viewers and sizes of messages.
+// BenchmarkFanOutFull is BenchmarkFanOut with other numbers of viewers and sizes of messages.
 func BenchmarkFanOutFull(b *testing.B) {
 	for _, viewers := range []int{1000, 5000, 10_000} {
 		for _, size := range []int{2000, 16_000, 128_000} {
@@ -21,24 +21,25 @@ func BenchmarkFanOutFull(b *testing.B) {
 	}
 }
 
-// BenchmarkFleetFull is Fleet and FleetUnseen with 10,000 nodes.
+// BenchmarkFleetFull is BenchmarkFleet and BenchmarkFleetUnseen with 10,000 nodes.
 func BenchmarkFleetFull(b *testing.B) {
 	b.Run("seen", func(b *testing.B) { benchmarkFleet(b, 1000, 10_000) })
 	b.Run("unseen", func(b *testing.B) { benchmarkUnseen(b, 1000, 10_000) })
 }
 
-// BenchmarkScale is a hub, a NATS and one program with the agents of many nodes of eight GPUs, each a process, and viewers of the page of all:
-// 100 and 1,000 nodes every 5 s with 100 viewers, and 10,000 every 60 s with one.
+// BenchmarkScale has three processes, a hub, a NATS server and the agents of many nodes of eight GPUs, and viewers of the page of all nodes:
+// 100 and 1,000 nodes every 5 s with 100 viewers, and 10,000 nodes every 60 s with one viewer.
 func BenchmarkScale(b *testing.B) {
 	before := scale(b, 100, 100, 5*time.Second, nil)
 	scale(b, 1000, 100, 5*time.Second, before)
 	scale(b, 10_000, 1, time.Minute, nil)
 }
 
-// BenchmarkSlowViewers has, of 10,000 viewers, 1,000 that never read and 100 that read 200
-// bytes a second, beside 8,900 alone, and publishes 16 kB twice a second to both in turn:
-// whether the others get every message, how long after the first the last of them has it,
-// how much memory the hub takes at most, and when it has ended those that do not read.
+// BenchmarkSlowViewers compares 10,000 viewers, of which 1,000 never read and 100 read 200
+// bytes a second, with 8,900 good viewers alone. It publishes 16 kB twice a second to both by
+// turns, and measures whether the good viewers get every message, how long after the first
+// the last of them has it, the hub's peak memory, and when it has dropped those that do not
+// read.
 func BenchmarkSlowViewers(b *testing.B) {
 	const (
 		good, deaf, slow = 8900, 1000, 100
@@ -70,9 +71,9 @@ func BenchmarkSlowViewers(b *testing.B) {
 	b.ReportMetric(gone.Seconds(), "s-until-gone")
 }
 
-// BenchmarkComingAndGoing has 500 viewers a second connect to the hub and leave for a
-// minute, while 1,000 stay and get messages: what is left of them, and of those of the
-// second half minute alone.
+// BenchmarkComingAndGoing lets 500 viewers a second connect to the hub and leave, for a
+// minute, while 1,000 stay and get messages. It measures what remains of those that left, in
+// all and from the second half minute.
 func BenchmarkComingAndGoing(b *testing.B) {
 	s := gather(b, kindHub, 1000, 16_000)
 	guests, came, peak, cpu := s.crowd(0, doesCome), 0, 0.0, time.Duration(0)
@@ -106,8 +107,8 @@ func BenchmarkComingAndGoing(b *testing.B) {
 	b.ReportMetric(peak-memory, "kB-meanwhile")
 }
 
-// BenchmarkRequests has 1,000 viewers of the whole program each send request_gpu_update
-// once a second: how long they wait, and how many readings that takes.
+// BenchmarkRequests lets 1,000 viewers of the whole program each send request_gpu_update
+// once a second. It measures how long they wait, and how many readings that takes.
 func BenchmarkRequests(b *testing.B) {
 	const viewers, seconds = 1000, 30
 	program, addr := gpuwhy(b, eight, "--interval=1h", fmt.Sprintf("--max-viewers=%d", viewers))
@@ -128,7 +129,7 @@ func BenchmarkRequests(b *testing.B) {
 	b.ReportMetric((program.cpu()-cpu).Seconds()*1e6/float64(a.Got), "us-cpu/answer")
 }
 
-// BenchmarkProgram is the whole program with 64 GPUs on eight nodes, read each 5 s, and
+// BenchmarkProgram runs the whole program with 64 GPUs on eight nodes, read every 5 s, and
 // 10,000 viewers that get the readings of each node, for a minute and a half.
 func BenchmarkProgram(b *testing.B) {
 	const viewers, seconds = 10_000, 90
@@ -149,8 +150,8 @@ func BenchmarkProgram(b *testing.B) {
 	b.ReportMetric(program.value("status", "VmHWM")/1e3, "MB-rss-at-most")
 }
 
-// BenchmarkHostile has 300 viewers of the whole program get each reading, beside 1,000 connections that do harm: what
-// these take at most, and when all of them are gone.
+// BenchmarkHostile has 300 viewers of the whole program that get each reading, beside 1,000 hostile connections. It measures
+// the most that these take, and when all of them are gone.
 func BenchmarkHostile(b *testing.B) {
 	const good, bad, late = 300, 1000, time.Minute
 	for _, does := range []string{doesConnect, doesDrip, doesPour, doesVanish} {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the hub may cost at most. It is less in a measurement: docs/performance.md has that. All but the CPU are counts,
+// The most that the hub may cost. Measurements are lower: see docs/performance.md. All limits except the CPU's are counts,
 // which are the same on a busy machine.
 const (
 	maxWrites     = 1.1 // calls for each message delivered: one, and a few of the process' own
@@ -18,7 +18,7 @@ const (
 	maxCPU        = 4.0 // as many times what ready frames cost that are written straight to the sockets; who encodes for each viewer takes 6 to 9 times
 )
 
-// excess names what costs more than it may.
+// excess names the costs that exceed their limits.
 func excess(s, raw *side) (names []string) {
 	for _, c := range []struct {
 		name    string
@@ -37,8 +37,8 @@ func excess(s, raw *side) (names []string) {
 	return names
 }
 
-// The hub costs little more than a server that only writes ready frames, and what is
-// naive would be noticed.
+// The hub costs little more than a server that only writes ready frames. The limits would
+// catch a naive server.
 func TestFanOutIsCheap(t *testing.T) {
 	kinds := []string{kindRaw, kindNaive, kindPatient}
 	sides := fanOut(t, kinds, 200, 16_000, 3, 40)
@@ -56,7 +56,7 @@ func TestFanOutIsCheap(t *testing.T) {
 	}
 }
 
-// A stream finds the same frames wherever the bytes that come are cut.
+// A stream finds the same frames wherever the received bytes are cut.
 func TestStream(t *testing.T) {
 	var sent []byte
 	sizes := []int{0, 5, 125, 126, 300, 70_000, 1}

@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleVar names the environment's variable that makes this program a server, its viewers or a part of a fleet.
+// roleVar is the environment variable that makes this program a server, its viewers or a part of a fleet.
 const roleVar = "GPUWHY_BENCH_ROLE"
 
-// A role is what a process of the benchmarks is: it says when it is ready, then answers
-// each line of its input with one of JSON. Its end is the end of the input.
+// A role is what a process of the benchmarks does: it says when it is ready, then answers
+// each line of its input with a line of JSON. It ends with its input.
 type role struct {
 	Server string // the kind of it, if it is one
 	Size   int    // of the constant
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// raiseLimit lets the process have as many descriptors as it may.
+// raiseLimit raises the process's limit of descriptors as far as allowed.
 func raiseLimit() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -90,7 +90,7 @@ func converse(hello any, answer func(words []string) (any, error)) error {
 	return in.Err()
 }
 
-// number is the word at a place of a command.
+// number returns the number at a position of a command.
 func number(words []string, at int) (int64, error) {
 	if at >= len(words) {
 		return 0, errors.New("a number is missing")
@@ -98,7 +98,7 @@ func number(words []string, at int) (int64, error) {
 	return strconv.ParseInt(words[at], 10, 64)
 }
 
-// A process is one that a benchmark started.
+// A process is a process that a benchmark started.
 type process struct {
 	tb  testing.TB
 	cmd *exec.Cmd
@@ -156,7 +156,7 @@ func (p *process) end() {
 	}
 }
 
-// ask has the process do something and decodes its answer.
+// ask makes the process do something and decodes its answer.
 func (p *process) ask(into any, format string, args ...any) {
 	p.tb.Helper()
 	line := fmt.Sprintf(format, args...)
@@ -173,7 +173,7 @@ func (p *process) decode(what string, into any) {
 	}
 }
 
-// cpu is the time that the process' threads ran, by the scheduler, in the kernel too.
+// cpu returns the CPU time of the process's threads, as the scheduler counts it, including the kernel's.
 func (p *process) cpu() time.Duration {
 	p.tb.Helper()
 	files, err := filepath.Glob(p.proc("task/*/schedstat"))
@@ -199,13 +199,13 @@ func (p *process) cpu() time.Duration {
 	return sum
 }
 
-// anonymous is the resident memory that is no file's, in kB.
+// anonymous returns the resident memory that does not belong to a file, in kB.
 func (p *process) anonymous() float64 { return p.value("status", "RssAnon") }
 
-// writes is how many calls of write and its like the process has made.
+// writes returns how many calls to write and similar functions the process has made.
 func (p *process) writes() float64 { return p.value("io", "syscw") }
 
-// descriptors is how many are open.
+// descriptors returns how many descriptors are open.
 func (p *process) descriptors() int {
 	p.tb.Helper()
 	entries, err := os.ReadDir(p.proc("fd"))
@@ -215,7 +215,7 @@ func (p *process) descriptors() int {
 	return len(entries)
 }
 
-// value is that of a line "name: value" of a file in /proc.
+// value returns the value of a line "name: value" of a file in /proc.
 func (p *process) value(file, name string) float64 {
 	p.tb.Helper()
 	text, err := os.ReadFile(p.proc(file))
@@ -239,7 +239,7 @@ func (p *process) proc(file string) string {
 	return fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, file)
 }
 
-// now is the machine's clock, the same in all processes.
+// now returns the machine's clock, which is the same in all processes.
 func now() (int64, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t)

@@ -31,7 +31,7 @@ func built(tb testing.TB) string {
 	return binary
 }
 
-// gpuwhy builds the program, starts it with a simulation, and says where it listens.
+// gpuwhy builds the program, starts it with a simulation, and returns where it listens.
 func gpuwhy(tb testing.TB, simulation string, args ...string) (p *process, addr string) {
 	tb.Helper()
 	cmd := exec.Command(built(tb), append([]string{"--source=simulate:" + simulation}, args...)...)
@@ -39,7 +39,7 @@ func gpuwhy(tb testing.TB, simulation string, args ...string) (p *process, addr 
 	return listening(tb, cmd)
 }
 
-// listening starts the program with a page, and says where it listens.
+// listening starts the program with a page, and returns where it listens.
 func listening(tb testing.TB, cmd *exec.Cmd) (p *process, addr string) {
 	tb.Helper()
 	cmd.Args = append(cmd.Args, "--listen=127.0.0.1:0")
@@ -56,9 +56,9 @@ func listening(tb testing.TB, cmd *exec.Cmd) (p *process, addr string) {
 // eight is the simulation of a machine with eight GPUs.
 const eight = "dgx-h100"
 
-// BenchmarkSummaryToConstant is /api/gpu/summary, asked for on 64 connections all the
-// time, whole, compressed, and again by who has it, beside a constant of the same size
-// from net/http, in turn.
+// BenchmarkSummaryToConstant compares /api/gpu/summary, requested all the time on 64
+// connections, whole, compressed, and with a current ETag, with a constant of the same size
+// from net/http, by turns.
 func BenchmarkSummaryToConstant(b *testing.B) {
 	const path = "/api/gpu/summary"
 	program, addr := gpuwhy(b, eight)
@@ -122,8 +122,8 @@ func BenchmarkSummaryToConstant(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is what a reading of eight GPUs costs for each of 2,000 viewers of the whole program: whole, compressed,
-// and as patches, four readings a second.
+// BenchmarkTick measures the cost of a reading of eight GPUs for each of 2,000 viewers of the whole program: whole, compressed
+// and as patches, at four readings a second.
 func BenchmarkTick(b *testing.B) {
 	const viewers, seconds = 2000, 5
 	program, addr := gpuwhy(b, eight, "--interval=250ms", fmt.Sprintf("--max-viewers=%d", 5*viewers))

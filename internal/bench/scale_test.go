@@ -36,10 +36,10 @@ type agentsConfig struct {
 	Interval time.Duration
 }
 
-// traffic is what a NATS has taken and given.
+// traffic is what a NATS server has received and sent.
 type traffic struct{ InMessages, InBytes, OutMessages, OutBytes int64 }
 
-// runNATS is the process of a NATS that keeps its messages in a folder.
+// runNATS runs in the process of a NATS server that stores its messages in a folder.
 func runNATS(dir string) error {
 	s, err := natsserver.NewServer(&natsserver.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true})
 	if err != nil {
@@ -58,7 +58,7 @@ func runNATS(dir string) error {
 	})
 }
 
-// runAgents is a process with the agents of many nodes. Each reading is made of a few that were simulated before.
+// runAgents runs in a process with the agents of many nodes. Each reading is based on a few that were simulated beforehand.
 func runAgents(c *agentsConfig) error {
 	m, err := newMachines(c.Nodes)
 	if err != nil {
@@ -105,7 +105,7 @@ func runAgents(c *agentsConfig) error {
 	})
 }
 
-// A collected is what the garbage collector of a program says of it.
+// A collected is what a program's garbage collector reports.
 type collected struct {
 	mu   sync.Mutex
 	live float64 // what was in use after a collection, in MB: the least since it was asked, as what is made meanwhile counts too; 0: none was since
@@ -178,7 +178,7 @@ func summaryOf(addr string) (s contract.Summary, err error) {
 	return *summary, nil
 }
 
-// scale measures a fleet of real processes. It returns what the hub costs by node; before is that of a fleet of another size.
+// scale measures a fleet of real processes. It returns the hub's cost per node; before is the cost with a fleet of another size.
 func scale(b *testing.B, nodes, viewers int, interval time.Duration, before *load) (l *load) {
 	b.Helper()
 	b.Run(fmt.Sprintf("nodes=%d/interval=%s", nodes, interval), func(b *testing.B) {

@@ -51,20 +51,20 @@ const (
 // maxViewers is more than any benchmark has.
 const maxViewers = 50_000
 
-// A publisher sends all viewers a message of about so many bytes with a stamp, and may
-// return before they have it.
+// A publisher sends all viewers a message with a stamp, of about size bytes, and may return
+// before they have it.
 type publisher func(stamp int64, size int) error
 
-// hello is what a server says first.
+// hello is a server's first message.
 type hello struct{ Addr string }
 
-// health is what only a server itself knows.
+// health is what only the server itself knows.
 type health struct {
 	Goroutines int
 	Mallocs    uint64
 }
 
-// runServer is a server's process.
+// runServer runs in a server's process.
 func runServer(kind string, size int) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -108,7 +108,7 @@ func runServer(kind string, size int) error {
 	})
 }
 
-// startServing has handler serve in the background, as gpuwhy's own server does.
+// startServing runs a handler in the background, as gpuwhy's own server does.
 func startServing(l net.Listener, handler http.Handler) {
 	go func() {
 		panic(serve.HTTPServer(handler, slog.New(slog.DiscardHandler)).Serve(l)) // it ends with the process
@@ -126,8 +126,8 @@ type data struct {
 	Pad   string `json:"pad"`
 }
 
-// padding is what pads a message: what gpuwhy says of eight GPUs, reading after reading, in characters that JSON need
-// not escape. It shrinks as much as that.
+// padding pads a message with gpuwhy's updates about eight GPUs, reading after reading, in characters that JSON does not
+// escape. So it compresses as well as real updates.
 var padding = sync.OnceValue(func() string {
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	nodes, err := sim.Nodes(eight, func() time.Time { return at })
@@ -149,7 +149,7 @@ func newData(stamp int64, size int) data {
 	return data{fmt.Sprintf("%019d", stamp), padding()[:max(0, size-96)]}
 }
 
-// serveRaw is the least that a server can do which notices when viewers leave.
+// serveRaw is the simplest server that notices when viewers leave.
 func serveRaw(l net.Listener) publisher {
 	var mu sync.Mutex
 	viewers := map[net.Conn]bool{} // whether it takes deflated messages
@@ -207,7 +207,7 @@ func serveRaw(l net.Listener) publisher {
 	}
 }
 
-// handshake reads one, and returns its key and whether it offers permessage-deflate.
+// handshake reads a handshake, and returns its key and whether it offers permessage-deflate.
 func handshake(conn net.Conn) (key string, deflate bool, err error) {
 	request := make([]byte, 0, 1024)
 	for !bytes.HasSuffix(request, []byte("\r\n\r\n")) {
@@ -228,7 +228,7 @@ func handshake(conn net.Conn) (key string, deflate bool, err error) {
 // offer is permessage-deflate (RFC 7692) in the form that lets viewers share a frame.
 const offer = "Sec-WebSocket-Extensions: permessage-deflate; server_no_context_takeover; client_no_context_takeover\r\n"
 
-// accept is the answer to a handshake.
+// accept returns the answer to a handshake.
 func accept(key string, deflate bool) string {
 	extensions := ""
 	if deflate {
@@ -239,7 +239,7 @@ func accept(key string, deflate bool) string {
 		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n" + extensions + "\r\n"
 }
 
-// deflatedFrame is a frame of a compressed message (RFC 7692, 7.2.1).
+// deflatedFrame returns the frame of a compressed message (RFC 7692, 7.2.1).
 func deflatedFrame(body []byte) []byte {
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.DefaultCompression)
@@ -255,10 +255,10 @@ func deflatedFrame(body []byte) []byte {
 	return frame
 }
 
-// compressed is the bit of a frame's first byte that says so.
+// compressed is the bit of a frame's first byte that marks a compressed message.
 const compressed = 0x40
 
-// header is that of a text frame (RFC 6455, 5.2).
+// header returns the header of a text frame (RFC 6455, 5.2).
 func header(size int) []byte {
 	switch {
 	case size <= 125:
@@ -270,7 +270,7 @@ func header(size int) []byte {
 	}
 }
 
-// serveNaive is what one writes first.
+// serveNaive is the server that one would write first.
 func serveNaive(l net.Listener) publisher {
 	var mu sync.Mutex
 	viewers := map[*websocket.Conn]struct{}{}
@@ -308,7 +308,7 @@ func serveNaive(l net.Listener) publisher {
 	}
 }
 
-// serveHub is gpuwhy's hub with encoders that cost little.
+// serveHub runs gpuwhy's hub with cheap encoders.
 func serveHub(l net.Listener, pingEvery, writeTimeout time.Duration) publisher {
 	var size atomic.Int64
 	h := hub.New(hub.Config{
@@ -331,7 +331,7 @@ func serveHub(l net.Listener, pingEvery, writeTimeout time.Duration) publisher {
 	}
 }
 
-// serveConstant answers every request with so many bytes.
+// serveConstant answers every request with the same number of bytes.
 func serveConstant(l net.Listener, size int) {
 	answer, contentType, length := []byte(padding()[:size]), []string{"application/json"}, []string{strconv.Itoa(size)}
 	go func() {

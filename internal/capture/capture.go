@@ -1,7 +1,7 @@
-// Package capture records a machine for a bug report: what gpuwhy reads of it for a while,
-// and what that was made of, as a folder of plain files (see package recording, and
-// docs/captures.md). Names of people, machines and programs are replaced unless they are
-// wanted. Nothing is read that a source would not read: a card that sleeps stays asleep.
+// Package capture records a machine for a bug report: gpuwhy's readings over a while, and the
+// raw data behind them, as a folder of plain files (see package recording and
+// docs/captures.md). It replaces names of people, machines and programs, unless asked to keep
+// them. It reads nothing that a source would not read: a sleeping card stays asleep.
 package capture
 
 import (
@@ -27,35 +27,35 @@ import (
 // Options say what to record.
 type Options struct {
 	Dir   string
-	Names bool // names are kept
-	// Next waits for the next reading; Every is the time between two. Readings are taken for
-	// so long after the first; 0: until the context ends.
+	Names bool // keep names
+	// Next waits for the next reading; Every is the time between readings. Recording ends
+	// For after the first reading; 0: when the context ends.
 	Next       func(context.Context) (*gpu.Snapshot, error)
 	Every, For time.Duration
-	// Started is called when the folder is there; it may be nil.
+	// Started is called once the folder exists; it may be nil.
 	Started func()
-	// Most is how large the readings may get, in bytes; 0: recording.MaxReadings.
+	// Most is the size limit for the readings, in bytes; 0: recording.MaxReadings.
 	Most int64
 
 	Version string   // of gpuwhy
-	Sources []string // what was asked to read
+	Sources []string // as in --source
 	Vendors []gpu.Vendor
 	// SysfsRoot and ProcRoot are where the kernel's files are; NvidiaSMI runs nvidia-smi.
 	SysfsRoot, ProcRoot string
 	NvidiaSMI           smi.Run
-	// Secrets are names that are known before anything is read, by what they are: the names
-	// of the user and of the machine.
+	// Names to replace that are known before anything is read: the user's and the
+	// machine's.
 	User, Host string
 	Log        *slog.Logger
 
-	// rawTime is for each of nvidia-smi's commands, and for the files of all cards of a vendor. Only tests set it.
+	// rawTime limits each of nvidia-smi's commands, and reading the files of a vendor's cards. Only tests set it.
 	rawTime time.Duration
 }
 
 // A Summary says what was recorded.
 type Summary struct {
 	recording.Manifest
-	Full bool // the recording ended because it may not get larger
+	Full bool // the recording ended at its size limit
 }
 
 type recorder struct {
@@ -66,7 +66,7 @@ type recorder struct {
 	size     int64
 }
 
-// Record records until the time is over or ctx ends, which is no error. A folder that is not empty is refused.
+// Record records until the time is over or ctx ends, which is not an error. It refuses a folder that is not empty.
 func Record(ctx context.Context, o Options) (*Summary, error) {
 	if o.Most == 0 {
 		o.Most = recording.MaxReadings
@@ -92,7 +92,7 @@ func Record(ctx context.Context, o Options) (*Summary, error) {
 	return &Summary{Manifest: r.manifest, Full: full}, nil
 }
 
-// begin makes the folder. From then on it is a capture, whatever happens.
+// begin creates the folder. From then on it is a valid capture, whatever happens.
 func (r *recorder) begin() error {
 	entries, err := os.ReadDir(r.Dir)
 	switch {
@@ -101,11 +101,11 @@ func (r *recorder) begin() error {
 	case err == nil && len(entries) > 0:
 		return &gpu.Advice{
 			What: r.Dir + " is not empty",
-			Try:  "give a folder that is not there yet, or remove what is in this one",
+			Try:  "name a folder that does not exist yet, or empty this one",
 		}
 	}
 	if err != nil {
-		return &gpu.Advice{What: "nothing can be written to " + r.Dir + ": " + err.Error(), Try: "give another folder", Err: err}
+		return &gpu.Advice{What: "can't write to " + r.Dir + ": " + err.Error(), Try: "name another folder", Err: err}
 	}
 	if err := r.writeManifest(); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (r *recorder) record(ctx context.Context) (full bool, err error) {
 	}
 }
 
-// unlessEnded is the error, and nil for that of a context that has ended.
+// unlessEnded returns the error, or nil if the context has ended.
 func unlessEnded(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -157,7 +157,7 @@ func (r *recorder) add(s *gpu.Snapshot) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	own, err := gpu.UnmarshalRecord(line) // the masked one is no other's
+	own, err := gpu.UnmarshalRecord(line) // masking must not change the original
 	if err != nil {
 		return false, err
 	}
@@ -192,7 +192,7 @@ func (r *recorder) writeManifest() error {
 	return r.write(recording.ManifestFile, text)
 }
 
-// write writes a file as a whole, or not at all.
+// write writes a whole file, or nothing.
 func (r *recorder) write(name string, text []byte) error {
 	file := filepath.Join(r.Dir, filepath.FromSlash(name))
 	err := os.MkdirAll(filepath.Dir(file), 0o700)
@@ -208,12 +208,12 @@ func (r *recorder) write(name string, text []byte) error {
 func (r *recorder) failed(err error) error {
 	return &gpu.Advice{
 		What: "the capture can't be written: " + err.Error(),
-		Try:  "look for room on the disk; what is in " + r.Dir + " so far can be used",
+		Try:  "check the space on the disk; the readings in " + r.Dir + " so far are usable",
 		Err:  err,
 	}
 }
 
-// missing notes what is not in the capture, each once.
+// missing records what is missing from the capture, each text once.
 func (r *recorder) missing(format string, args ...any) {
 	text := r.mask.text(fmt.Sprintf(format, args...))
 	if !slices.Contains(r.manifest.Missing, text) {

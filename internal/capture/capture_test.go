@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
-// secrets are what nothing in a capture may say, and where they are on the made-up machine.
+// secrets are texts on the made-up machine that no capture may contain.
 var secrets = []string{
 	"wonderland", "alice", "1650522003820", "33333333-0535-4000-8000-000000000000", "caterpillar-app", "queen_of_hearts",
 	"4c1a9f7e0b35d262", "croquet.py", "--password=flamingo", "tea-party", "mad-hatter-image", "dormouse", "turtle-ns", "/srv/jabberwocky",
@@ -94,7 +94,7 @@ func (s *stage) reading(t *testing.T, n int) *gpu.Snapshot {
 	return snap
 }
 
-// options are those of a capture of so many readings.
+// options returns the options for a capture of so many readings.
 func (s *stage) options(t *testing.T, ctx context.Context, end func(), readings int) Options {
 	n := 0
 	return Options{
@@ -127,7 +127,7 @@ func (s *stage) record(t *testing.T, readings int, change func(*Options)) (*Summ
 	return sum, o.Dir
 }
 
-// text is a whole capture, with the names of its files.
+// text returns a whole capture, with the names of its files.
 func text(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
@@ -145,7 +145,7 @@ func text(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// Not one secret of the machine is in its capture, unless names are asked for.
+// A capture has none of the machine's secrets, unless names are asked for.
 func TestNoSecrets(t *testing.T) {
 	sum, dir := newStage(t).record(t, 2, nil)
 	all := text(t, dir)
@@ -178,7 +178,7 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-// The readings are played as they were, but for names; the raw files are read by the sources.
+// Readings are played as they were, except for names. The sources can read the raw files.
 func TestWhatIsRecordedIsPlayed(t *testing.T) {
 	s := newStage(t)
 	sum, dir := s.record(t, 3, func(o *Options) { o.Names = true })
@@ -233,7 +233,7 @@ func TestWhatIsRecordedIsPlayed(t *testing.T) {
 	}
 }
 
-// A card that sleeps stays asleep.
+// A sleeping card stays asleep.
 func TestSleepingCards(t *testing.T) {
 	s := newStage(t)
 	s.smi.PlugIn()
@@ -282,7 +282,7 @@ func TestSleepingCards(t *testing.T) {
 	}
 }
 
-// A folder with something in it is refused, and nothing in it changes.
+// A folder that is not empty is refused, and nothing in it changes.
 func TestFullFolder(t *testing.T) {
 	s := newStage(t)
 	ctx, end := context.WithCancel(t.Context())
@@ -304,7 +304,7 @@ func TestFullFolder(t *testing.T) {
 	}
 }
 
-// A capture does not get larger than it may, and is whole then.
+// A capture stops at its size limit, and is complete then.
 func TestLimit(t *testing.T) {
 	s := newStage(t)
 	line, err := gpu.MarshalRecord(s.reading(t, 1))
@@ -318,7 +318,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A machine whose nvidia-smi fails is recorded with what it said.
+// If nvidia-smi fails, the capture has its message.
 func TestWhatFails(t *testing.T) {
 	s := newStage(t)
 	s.smi.Fault("fail 9 NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver, says alice.")

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A mask replaces what names a person, a machine or a program. The same name gets the same
-// replacement everywhere, so that what happens can still be followed: "user-1", "process-3".
+// A mask replaces names of people, machines and programs. A name gets the same replacement
+// everywhere, so that a reader can still follow what happens: "user-1", "process-3".
 type mask struct {
 	off   bool              // nothing is replaced
 	names map[string]string // by kind and name
@@ -37,8 +37,8 @@ const (
 	aSerial                                 = "serial number or UUID"
 )
 
-// isOurs reports whether a name is of a program that gpuwhy's own sentences name. It says
-// nothing of anybody, and the sentences would be about "process-2".
+// isOurs reports whether a name is a program in gpuwhy's own sentences. It reveals nothing
+// about anybody, and without it the sentences would be about "process-2".
 func isOurs(name string) bool { return name == "gpuwhy" || name == "nvidia-smi" }
 
 // of replaces a name.
@@ -65,7 +65,7 @@ func (m *mask) learn(key, name, masked string) {
 	}
 }
 
-// zeros is a number in the form of a serial number or UUID: 0000-00000007.
+// zeros returns a number in the form of a serial number or UUID: 0000-00000007.
 func zeros(like string, n int) string {
 	digits := fmt.Sprint(n)
 	out := []rune(strings.Map(func(r rune) rune {
@@ -95,7 +95,7 @@ var (
 	anID    = lazy.Pattern(`(?i)\b[0-9a-f]{64}\b`) // of a container
 )
 
-// uuid replaces the number in a device's UUID. One that was made of a place stays.
+// uuid replaces the number in a device's UUID. A key made from the device's place stays as it is.
 func (m *mask) uuid(id string) string {
 	switch out := m.numbers(id); {
 	case out != id, id == "", strings.HasPrefix(id, "PCI-"), strings.Contains(id, "-index-"):
@@ -120,7 +120,7 @@ func (m *mask) numbers(text string) string {
 	})
 }
 
-// text replaces every name that is known by now, UUIDs, and the names of home folders.
+// text replaces every known name, UUIDs, and the names of home folders.
 func (m *mask) text(text string) string {
 	if m.off || text == "" {
 		return text
@@ -138,8 +138,8 @@ func (m *mask) known(text string) string {
 	longest := slices.SortedFunc(maps.Keys(m.words), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 	})
-	const hole = 0xF0000 // a character that no name has; the next ones stand for the next replacements
-	var done []string    // so that no name is found in a replacement
+	const hole = 0xF0000 // a character that no name has; the following ones mark the next replacements
+	var done []string    // kept apart so that no name is found in a replacement
 	for _, name := range longest {
 		for from := 0; ; {
 			i := strings.Index(text[from:], name)
@@ -162,7 +162,7 @@ func (m *mask) known(text string) string {
 	return text
 }
 
-// wordly reports whether the word at one place goes on at the other.
+// wordly reports whether the word at one position continues at the other.
 func wordly(text string, beyond, within int) bool {
 	letter := func(i int) bool {
 		if i < 0 || i >= len(text) {
@@ -182,7 +182,7 @@ func (m *mask) user(name string) string {
 	return m.of(aUser, name)
 }
 
-// nothing reports whether nvidia-smi says that it has no such thing.
+// nothing reports whether nvidia-smi's value means "none".
 func nothing(v string) bool {
 	return v == "" || v == "-" || v == "0" || strings.HasPrefix(v, "[") || strings.EqualFold(v, "N/A")
 }
@@ -195,7 +195,7 @@ func (m *mask) serial(v string) string {
 	return m.of(aSerial, v)
 }
 
-// process replaces the name of a program; a path is left out.
+// process replaces the name of a program, and leaves out its path.
 func (m *mask) process(name string) string {
 	plain := strings.TrimSpace(name)
 	if m.off || nothing(plain) {
@@ -221,7 +221,7 @@ func (m *mask) unit(kind, name string) string {
 	return m.of(kind, name) + path.Ext(name) // "unit-1.service"
 }
 
-// unless replaces a name that is not of those that every machine has.
+// unless replaces a name, unless it is one that every machine has.
 func (m *mask) unless(common bool, kind, name string) string {
 	if common {
 		return name
@@ -229,7 +229,7 @@ func (m *mask) unless(common bool, kind, name string) string {
 	return m.of(kind, name)
 }
 
-// snapshot replaces everything in a snapshot that is the caller's own.
+// snapshot replaces all names in a snapshot. The caller must own it.
 func (m *mask) snapshot(s *gpu.Snapshot) {
 	if m.off {
 		return
@@ -241,7 +241,7 @@ func (m *mask) snapshot(s *gpu.Snapshot) {
 	for i := range s.Devices {
 		m.device(&s.Devices[i])
 	}
-	// Texts come last: all names are known by now.
+	// Texts come last, since all names are known then.
 	for i := range s.Devices {
 		m.advice(&s.Devices[i].Reason)
 	}
@@ -343,7 +343,7 @@ var (
 	rowSerial = lazy.Pattern(`(?m)^((?:[a-z_.]*serial[a-z_.]*) = )(.*)$`)
 )
 
-// printed replaces what nvidia-smi printed.
+// printed replaces names in the output of nvidia-smi.
 func (m *mask) printed(name, text string) string {
 	if m.off {
 		return text
@@ -385,18 +385,18 @@ func (m *mask) printed(name, text string) string {
 	return out.String() + m.text(text[from:])
 }
 
-// ownWords finds the words of nvidia-smi itself, by which what it printed is read: they
-// stay, also where a user or a machine has such a name.
+// ownWords matches nvidia-smi's own words, which are needed to parse its output. They stay,
+// even if a user or a machine has such a name.
 var ownWords = map[string]func() *regexp.Regexp{
 	"query.xml": lazy.Pattern(`</?[a-z][a-z0-9_]*(?: id="[0-9A-Fa-f:.]*")?\s*/?>`),
 	"query-gpu": lazy.Pattern(`(?m)^[a-z][a-z0-9_.]* = `),
 	"pmon":      lazy.Pattern(`(?m)^# +(?:gpu|Idx)\b[a-zA-Z0-9 #%/_\t]*$`),
 }
 
-// pmon replaces the last column where the header names it "command". Of a row that is not
-// whole it replaces all from the first word on that is no number.
+// pmon replaces the last column if the header calls it "command". In an incomplete row, it
+// replaces everything from the first word that is not a number.
 func (m *mask) pmon(text string) string {
-	const kinds = 3 // columns of a row at its begin: device, pid, type
+	const kinds = 3 // the first columns of a row: device, pid, type
 	isWord := func(field string) bool { return field != "-" && strings.ContainsFunc(field, unicode.IsLetter) }
 	var out strings.Builder
 	columns := 0
@@ -415,7 +415,7 @@ func (m *mask) pmon(text string) string {
 			if columns == 0 || len(fields) < columns {
 				begin = slices.IndexFunc(fields[kinds:], isWord) + kinds
 			}
-			if begin < kinds { // numbers alone
+			if begin < kinds { // only numbers
 				break
 			}
 			at := strings.LastIndex(line, fields[len(fields)-1])
@@ -429,7 +429,7 @@ func (m *mask) pmon(text string) string {
 	return out.String()
 }
 
-// kernelFile replaces the text of a file of the kernel.
+// kernelFile replaces names in the text of a kernel file.
 func (m *mask) kernelFile(name, text string) string {
 	if m.off {
 		return text
@@ -455,7 +455,7 @@ func (m *mask) kernelFile(name, text string) string {
 	return m.numbers(text)
 }
 
-// kinds are what was replaced, for people.
+// kinds returns what was replaced, for people.
 func (m *mask) kinds() (all []string) {
 	for _, kind := range slices.Sorted(maps.Keys(m.count)) {
 		many := kind + "s"

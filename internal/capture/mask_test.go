@@ -12,9 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// shown are the texts of a snapshot that are not replaced, by where they stand. They are of
-// products, drivers and places on the bus, or one of a few words. A field that is new has
-// to be decided about.
+// shown are the texts of a snapshot that are not replaced, by their place. They name products,
+// drivers and places on the bus, or are one of a few words. A new field needs a decision.
 var shown = strings.Fields(`
 	Source Devices.Identity.Vendor Devices.Identity.Source Devices.Identity.RecordedFrom Devices.Identity.Name
 	Devices.Identity.PCI Devices.Identity.Architecture Devices.Identity.VBIOS Devices.Identity.DriverVersion
@@ -29,7 +28,7 @@ var shown = strings.Fields(`
 	Devices.Readings.Modes.Virtualization Devices.Readings.NVLink.Links.Peer Devices.Readings.NVLink.Links.PeerPCI
 	Devices.Readings.NVLink.Links.Version Host.Busiest.Facts.Container.Runtime Host.Busiest.Facts.Job.Step`)
 
-// plant puts a secret into every text of a value, and returns them by where they stand.
+// plant puts a secret into every text of a value, and returns the secrets by their place.
 func plant(v reflect.Value, where string, secrets map[string]string) {
 	if strings.HasPrefix(v.Type().String(), "gpu.Reading[") {
 		value := reflect.New(v.Type()).MethodByName("Or").Type().In(0)
@@ -68,7 +67,7 @@ func plant(v reflect.Value, where string, secrets map[string]string) {
 	}
 }
 
-// set makes a reading good: of the kinds that have texts in them.
+// set makes a reading Good, for the kinds of readings that contain texts.
 func set(v, inner reflect.Value) {
 	switch value := inner.Interface().(type) {
 	case string:
@@ -101,7 +100,7 @@ func set(v, inner reflect.Value) {
 	}
 }
 
-// Every text of a snapshot is replaced, but those that are known to be harmless.
+// Every text of a snapshot is replaced, except those known to be harmless.
 func TestEveryTextIsDecidedAbout(t *testing.T) {
 	var s gpu.Snapshot
 	secrets := map[string]string{}
@@ -145,7 +144,7 @@ func TestEveryTextIsDecidedAbout(t *testing.T) {
 	}
 }
 
-// The same name gets the same replacement, another one another.
+// The same name gets the same replacement, and different names get different ones.
 func TestNamesStayApart(t *testing.T) {
 	m := newMask(false)
 	if a, b, again := m.process("python3"), m.process("train.py"), m.process("python3"); a != "process-1" || b != "process-2" || again != a {
@@ -192,7 +191,7 @@ func TestNamesStayApart(t *testing.T) {
 	}
 }
 
-// Sentences that name gpuwhy, which runs on every machine that is recorded, stay as they are.
+// Sentences that name gpuwhy, which runs on every recorded machine, stay as they are.
 func TestOwnNamesStay(t *testing.T) {
 	m := newMask(false)
 	if got := m.process("/usr/bin/gpuwhy"); !strings.HasSuffix(got, "gpuwhy") {
@@ -205,7 +204,7 @@ func TestOwnNamesStay(t *testing.T) {
 	}
 }
 
-// A machine or a user that is called as nvidia-smi calls something leaves what it printed readable.
+// If a machine or a user has the name of something in nvidia-smi's output, that output stays readable.
 func TestPrintedWordsStay(t *testing.T) {
 	m := newMask(false)
 	for _, name := range []string{"gpu", "pid", "name", "index", "power"} {

@@ -27,7 +27,7 @@ const (
 	mostFiles   = 8 << 20 // bytes of the files of all cards
 )
 
-// recordRaw writes what the sources are made of. What can't be had is missing, and said.
+// recordRaw writes the raw data of the sources, and records what is missing.
 func (r *recorder) recordRaw(ctx context.Context, first *gpu.Snapshot) error {
 	if slices.Contains(r.Vendors, gpu.NVIDIA) {
 		if err := r.recordSMI(ctx, first); err != nil {
@@ -40,10 +40,10 @@ func (r *recorder) recordRaw(ctx context.Context, first *gpu.Snapshot) error {
 	}
 	sysfs, proc, cut := files.take()
 	if cut {
-		r.missing("not all files of the cards: they have more than %d MiB", mostFiles>>20)
+		r.missing("some files of the cards: all of them have more than %d MiB", mostFiles>>20)
 	}
 	for name, tree := range map[string]recording.Tree{recording.SysfsFile: sysfs, recording.ProcFile: proc} {
-		if len(tree) == 0 || len(sysfs) == 0 { // without a card there is nothing about its processes
+		if len(tree) == 0 || len(sysfs) == 0 { // without a card there are no processes on it
 			continue
 		}
 		for file, e := range tree {
@@ -62,7 +62,7 @@ func (r *recorder) recordRaw(ctx context.Context, first *gpu.Snapshot) error {
 	return nil
 }
 
-// recordSMI writes what nvidia-smi prints, unless that would wake a card.
+// recordSMI writes the output of nvidia-smi, unless running it would wake a card.
 func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
 	cards := nvidia.NewKernel(r.SysfsRoot, r.ProcRoot).Cards()
 	if i := slices.IndexFunc(cards, nvidia.Card.Asleep); i >= 0 {
@@ -76,7 +76,7 @@ func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
 	all := smi.Record(ctx, r.NvidiaSMI, r.rawTime, mostPrinted)
 	var log bytes.Buffer
 	texts := map[string]string{}
-	// The table by fields first: it says which words are serial numbers.
+	// The table of fields comes first, since it shows which words are serial numbers.
 	slices.SortStableFunc(all, func(a, b smi.Printed) int { return strings.Compare(a.Name+"~", b.Name+"~") })
 	for pass := range 2 {
 		for _, p := range all {
@@ -104,7 +104,7 @@ func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
 	return r.write(recording.SMIFolder+"/commands.txt", log.Bytes())
 }
 
-// resolved is a folder without links on the way to it.
+// resolved returns the path of a folder without symbolic links.
 func resolved(dir string) string {
 	if to, err := filepath.EvalSymlinks(dir); err == nil {
 		return to
@@ -112,8 +112,8 @@ func resolved(dir string) string {
 	return dir
 }
 
-// A listener keeps the files of the kernel that sources read: those alone, so that nothing
-// is read that wakes a card, or that they leave alone for another reason.
+// A listener keeps the kernel files that sources read, and no others, so that nothing is read
+// that would wake a card, or that sources avoid for another reason.
 type listener struct {
 	sysfs, proc string
 
@@ -138,7 +138,7 @@ func (l *listener) read(file string) ([]byte, error) {
 	return text, err
 }
 
-// add notes a file, as it was first.
+// add keeps a file as it was when first read.
 func (l *listener) add(file string, e recording.Entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,21 +183,21 @@ func (l *listener) listen(ctx context.Context, vendor gpu.Vendor, o Options) {
 	default:
 		return
 	}
-	cards, _ := drm.NewFinder(l.sysfs, l.read).Cards(drivers...) // without a list there are none
+	cards, _ := drm.NewFinder(l.sysfs, l.read).Cards(drivers...) // without a list, there are no cards
 	if len(cards) == 0 {
 		return
 	}
 	for i := range cards {
 		l.plug(&cards[i])
 	}
-	holders.Find(o.rawTime) // a reading does not wait for long until it is known who has the cards open
+	holders.Find(o.rawTime) // a reading itself does not wait long to learn who has the cards open
 	limit, cancel := context.WithTimeout(ctx, o.rawTime)
 	defer cancel()
-	_, _ = s.Read(limit) // what failed is in the tree
+	_, _ = s.Read(limit) // failures are in the tree
 	_ = s.Close()        // it holds nothing
 }
 
-// plug notes the links by which a card is found.
+// plug keeps the links by which a card is found.
 func (l *listener) plug(c *drm.Card) {
 	link := func(name, to string) {
 		if there, err := filepath.Rel(filepath.Dir(filepath.Join(l.sysfs, name)), to); err == nil {
@@ -216,13 +216,13 @@ func (l *listener) plug(c *drm.Card) {
 		of := filepath.Join(c.Device.Path, "drm", node)
 		link("class/drm/"+node, of)
 		link(filepath.Join(dir, "drm", node, "device"), c.Device.Path)
-		if number, err := os.ReadFile(filepath.Join(of, "dev")); err == nil { // of the kernel's own, which asks no driver
+		if number, err := os.ReadFile(filepath.Join(of, "dev")); err == nil { // the kernel's own file, which asks no driver
 			link("dev/char/"+strings.TrimSpace(string(number)), of)
 		}
 	}
 }
 
-// take ends the listening, and returns what was heard: a driver that hangs may still read.
+// take stops the listener, and returns what it heard; a hanging driver may still be reading.
 func (l *listener) take() (sysfs, proc recording.Tree, cut bool) {
 	l.mu.Lock()
 	l.ended = true
@@ -230,7 +230,7 @@ func (l *listener) take() (sysfs, proc recording.Tree, cut bool) {
 	proc = recording.Tree{}
 	for name, e := range l.trees[l.proc] {
 		proc[name] = e
-		// Which card a descriptor is of says its link.
+		// The link of a descriptor says which card it belongs to.
 		if dir, number := path.Split(name); path.Base(dir) == "fdinfo" {
 			fd := path.Join(path.Dir(path.Clean(dir)), "fd", number)
 			if to, err := os.Readlink(filepath.Join(l.proc, fd)); err == nil && strings.HasPrefix(to, "/dev/dri/") {

@@ -1,25 +1,25 @@
-// Package clock tells the time in two ways, since one can be set: people and NTP set
-// the wall clock forward and back.
+// Package clock tells the time in two ways, since people and NTP may set the wall clock
+// forward and back: as wall time, and as elapsed time.
 package clock
 
 import "time"
 
-// A Clock is what the program knows the time by. The zero is the machine's clock.
+// A Clock tells the program the time. The zero Clock is the machine's clock.
 type Clock struct {
 	wall    func() time.Time
 	elapsed func() time.Duration
 }
 
-// Of makes a clock of both ways to tell the time, for tests.
+// Of makes a clock from two functions, for tests.
 func Of(wall func() time.Time, elapsed func() time.Duration) Clock { return Clock{wall, elapsed} }
 
-// Program is a clock whose Elapsed stands still while the machine sleeps.
+// Program returns a clock whose Elapsed stands still while the machine sleeps.
 func Program() Clock {
 	started := time.Now()
 	return Of(time.Now, func() time.Duration { return time.Since(started) })
 }
 
-// Now is the wall clock. It names moments.
+// Now returns the wall clock's time. Use it to name points in time.
 func (c Clock) Now() time.Time {
 	if c.wall == nil {
 		return time.Now()
@@ -27,7 +27,7 @@ func (c Clock) Now() time.Time {
 	return c.wall()
 }
 
-// Elapsed decides durations: it grows evenly, also in sleep, and nobody can set it.
+// Elapsed measures durations: it grows evenly, even while the machine sleeps, and nobody can set it.
 func (c Clock) Elapsed() time.Duration {
 	if c.elapsed == nil {
 		return elapsed()
@@ -35,14 +35,14 @@ func (c Clock) Elapsed() time.Duration {
 	return c.elapsed()
 }
 
-// slack is by how much the two ways may differ between two looks: NTP makes the
-// wall clock a little faster or slower where it does not set it.
+// slack is how much the two times may differ between two looks: when NTP does not set
+// the wall clock, it makes it run a little faster or slower.
 func slack(took time.Duration) time.Duration { return 2*time.Second + took/10 }
 
 // A Watch looks at a clock from time to time. One goroutine at a time may use it.
 type Watch struct {
 	Clock
-	// Longest is how far two looks that follow each other may be apart.
+	// Longest is the most that two consecutive looks may be apart.
 	Longest time.Duration
 
 	looked  bool
@@ -52,8 +52,8 @@ type Watch struct {
 	set     time.Duration
 }
 
-// Look returns the time, how often the machine slept or its clock was set between two
-// looks so far, and by how much it was set forward in all; less than 0: back.
+// Look returns the time, how often so far the machine slept or its clock was set between
+// two looks, and the sum by which the clock was set forward; negative: back.
 func (w *Watch) Look() (now time.Time, breaks int, set time.Duration) {
 	now, elapsed := w.Now(), w.Elapsed()
 	took := elapsed - w.elapsed

@@ -6,20 +6,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Alerts answers GET /api/alerts: the alerts that stand, those that are over, and the silences.
+// Alerts answers GET /api/alerts: open alerts, past alerts and silences.
 type Alerts struct {
 	Node   string `json:"node"`                 // name of the machine
-	Source string `json:"source" enum:"source"` // where the readings come from
-	// Time of the newest snapshot; the monitor's own start before the first reading.
+	Source string `json:"source" enum:"source"` // the source of the readings
+	// Time of the newest snapshot; before the first reading, when the monitor started.
 	Timestamp string    `json:"timestamp" format:"date-time"`
-	Count     int       `json:"alert_count"` // how many fire
-	Alerts    []Alert   `json:"alerts"`      // that fire, the worst first; a thousand at most
-	Past      []Alert   `json:"past"`        // the last hundred that are over, the newest first; they have no causes
-	Ended     int       `json:"ended_count"` // how many ended in the last 24 hours, however many past has
-	Silences  []Silence `json:"silences"`    // in force, the one that ends first, first
+	Count     int       `json:"alert_count"` // the number of open alerts
+	Alerts    []Alert   `json:"alerts"`      // open alerts, worst first; at most a thousand
+	Past      []Alert   `json:"past"`        // the last hundred alerts that are over, newest first, without causes
+	Ended     int       `json:"ended_count"` // the number of alerts that ended in the last 24 hours, which may exceed the length of past
+	Silences  []Silence `json:"silences"`    // active silences, in the order in which they end
 }
 
-// mostAlerts is how many are listed. Nobody reads more, and programs can use the counts.
+// mostAlerts is how many alerts are listed. Nobody reads more, and programs can use the counts.
 const mostAlerts = 1000
 
 // NewAlerts makes it.
@@ -36,14 +36,14 @@ func NewAlerts(m Monitor, f *insight.Fleet, standing, past []alert.Alert, ended 
 	return out
 }
 
-// Silence is a time without messages about some alerts, which fire all the same.
+// Silence is a time without messages about some alerts, which still fire.
 type Silence struct {
 	ID      string `json:"silence_id"`               // the silence's key
-	Rule    string `json:"rule"`                     // pattern of rules' names; empty for all
-	Node    string `json:"node"`                     // pattern of machines' names; empty for all
-	GPUUUID string `json:"gpu_uuid"`                 // pattern of GPUs' UUIDs; empty for all, and for what is about the machine
-	By      string `json:"by"`                       // name of who made it; may be empty
-	Comment string `json:"comment"`                  // what they say of it; may be empty
+	Rule    string `json:"rule"`                     // pattern for rule names; empty for all
+	Node    string `json:"node"`                     // pattern for machine names; empty for all
+	GPUUUID string `json:"gpu_uuid"`                 // pattern for GPU UUIDs; empty for all, including alerts about the machine
+	By      string `json:"by"`                       // who made it; may be empty
+	Comment string `json:"comment"`                  // their comment; may be empty
 	Since   string `json:"since" format:"date-time"` // when it began
 	Until   string `json:"until" format:"date-time"` // when it ends
 }
@@ -55,7 +55,7 @@ func NewSilence(s *alert.Silence) Silence {
 
 // Silences answers GET /api/silences.
 type Silences struct {
-	Silences []Silence `json:"silences"` // in force, the one that ends first, first
+	Silences []Silence `json:"silences"` // active silences, in the order in which they end
 }
 
 // NewSilences makes it.
@@ -63,45 +63,45 @@ func NewSilences(silences []alert.Silence) Silences { return Silences{listOf(sil
 
 // Note is the body of POST /api/alerts/{id}/acknowledge.
 type Note struct {
-	By      string `json:"by,omitempty"`                      // ignored: gpuwhy names who makes the request
-	Comment string `json:"comment,omitempty" maxlength:"200"` // what they say of it
+	By      string `json:"by,omitempty"`                      // ignored: gpuwhy records who makes the request
+	Comment string `json:"comment,omitempty" maxlength:"200"` // a comment
 }
 
 // SilenceRequest is the body of POST /api/silences.
 type SilenceRequest struct {
-	Rule     string  `json:"rule,omitempty" maxlength:"253"`          // pattern of rules' names: * is any text, ? one character; empty for all
-	Node     string  `json:"node,omitempty" maxlength:"253"`          // pattern of machines' names; empty for all
-	GPUUUID  string  `json:"gpu_uuid,omitempty" maxlength:"253"`      // pattern of GPUs' UUIDs; empty for all
-	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy names who makes the request
-	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // what they say of it
-	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
+	Rule     string  `json:"rule,omitempty" maxlength:"253"`          // pattern for rule names: * is any text, ? one character; empty for all
+	Node     string  `json:"node,omitempty" maxlength:"253"`          // pattern for machine names; empty for all
+	GPUUUID  string  `json:"gpu_uuid,omitempty" maxlength:"253"`      // pattern for GPU UUIDs; empty for all
+	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy records who makes the request
+	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // a comment
+	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // length of the silence; at most 366 days
 }
 
 // SilenceSpan is the body of POST /api/alerts/{id}/silence.
 type SilenceSpan struct {
-	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy names who makes the request
-	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // what they say of it
-	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
+	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy records who makes the request
+	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // a comment
+	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // length of the silence; at most 366 days
 }
 
 // NoteOfSeveral is the body of POST /api/alerts/acknowledge.
 type NoteOfSeveral struct {
-	IDs     []string `json:"alert_ids" minitems:"1" maxitems:"1000"` // which alerts; of those that are over by then nothing changes
-	By      string   `json:"by,omitempty"`                           // ignored: gpuwhy names who makes the request
-	Comment string   `json:"comment,omitempty" maxlength:"200"`      // what they say of them
+	IDs     []string `json:"alert_ids" minitems:"1" maxitems:"1000"` // the alerts; those that are already over do not change
+	By      string   `json:"by,omitempty"`                           // ignored: gpuwhy records who makes the request
+	Comment string   `json:"comment,omitempty" maxlength:"200"`      // a comment
 }
 
 // SilenceOfSeveral is the body of POST /api/alerts/silence.
 type SilenceOfSeveral struct {
-	IDs      []string `json:"alert_ids" minitems:"1" maxitems:"1000"`  // which alerts; of those that are over by then none is silenced
-	By       string   `json:"by,omitempty"`                            // ignored: gpuwhy names who makes the request
-	Comment  string   `json:"comment,omitempty" maxlength:"200"`       // what they say of them
-	Duration float64  `json:"duration_seconds" min:"1" max:"31622400"` // for how long; 366 days at most
+	IDs      []string `json:"alert_ids" minitems:"1" maxitems:"1000"`  // the alerts; those that are already over are not silenced
+	By       string   `json:"by,omitempty"`                            // ignored: gpuwhy records who makes the request
+	Comment  string   `json:"comment,omitempty" maxlength:"200"`       // a comment
+	Duration float64  `json:"duration_seconds" min:"1" max:"31622400"` // length of the silence; at most 366 days
 }
 
 // SeveralAlerts answers POST /api/alerts/acknowledge.
 type SeveralAlerts struct {
-	Alerts []Alert `json:"alerts"` // as they stand, in the order of the request
+	Alerts []Alert `json:"alerts"` // the current alerts, in the order of the request
 }
 
 // NewSeveralAlerts makes it.
@@ -111,30 +111,30 @@ func NewSeveralAlerts(list []alert.Alert, now *insight.Fleet) SeveralAlerts {
 
 // AlertRules answers GET /api/alert-rules.
 type AlertRules struct {
-	Rules []AlertRule `json:"rules"` // also those that are not enabled
+	Rules []AlertRule `json:"rules"` // all rules, including disabled ones
 }
 
 // AlertRule says when an alert fires, when it is over, and how often messages repeat it.
 type AlertRule struct {
 	Name        string   `json:"name"`                                  // the rule's key
-	Watch       string   `json:"watch"`                                 // what it looks at
+	Watch       string   `json:"watch"`                                 // what it watches
 	Enabled     bool     `json:"enabled"`                               // whether it is in force
 	Severity    string   `json:"severity" enum:"info,warning,critical"` // how much its alerts matter
-	Threshold   Float    `json:"threshold" unit:"any"`                  // beyond which it fires; null where what it looks at either is so or not
-	Unit        string   `json:"unit"`                                  // of threshold and margin: "%", "°C", "W", "MiB"; empty for what is counted
-	Below       bool     `json:"below"`                                 // it fires below the threshold, not above
-	Margin      float64  `json:"margin" unit:"any"`                     // how far back from the threshold it must be to be over
-	Hold        float64  `json:"hold_seconds"`                          // how long it must be beyond the threshold to fire
-	Clear       float64  `json:"clear_seconds"`                         // how long it must be back to be over
+	Threshold   Float    `json:"threshold" unit:"any"`                  // the value beyond which it fires; null for a condition
+	Unit        string   `json:"unit"`                                  // unit of threshold and margin: "%", "°C", "W", "MiB"; empty for counts
+	Below       bool     `json:"below"`                                 // whether it fires below the threshold rather than above
+	Margin      float64  `json:"margin" unit:"any"`                     // how far back from the threshold the value must be for the alert to end
+	Hold        float64  `json:"hold_seconds"`                          // how long the value must be beyond the threshold to fire
+	Clear       float64  `json:"clear_seconds"`                         // how long the value must be back for the alert to end
 	Cooldown    float64  `json:"cooldown_seconds"`                      // how long no other alert fires after that
-	Repeat      float64  `json:"repeat_seconds"`                        // after how long it is told again; 0: never
-	Nodes       []string `json:"nodes"`                                 // patterns of the machines that it looks at; all where there are none
-	GPUs        []string `json:"gpus"`                                  // patterns of GPUs' UUIDs, names or indices; all where there are none
-	Users       []string `json:"users"`                                 // patterns of the users whose processes it looks at; all where there are none
-	Processes   []string `json:"processes"`                             // patterns of the processes' names; all where there are none
-	Codes       []int    `json:"codes" unit:"any"`                      // XIDs that it counts; all where there are none
-	IgnoreCodes []int    `json:"ignore_codes" unit:"any"`               // XIDs that it does not count
-	Targets     []string `json:"notify"`                                // names of the targets that are told; all where there are none
+	Repeat      float64  `json:"repeat_seconds"`                        // how often targets are reminded; 0: never
+	Nodes       []string `json:"nodes"`                                 // patterns for machine names; all if empty
+	GPUs        []string `json:"gpus"`                                  // patterns for GPU UUIDs, names or indices; all if empty
+	Users       []string `json:"users"`                                 // patterns for the users whose processes count; all if empty
+	Processes   []string `json:"processes"`                             // patterns for process names; all if empty
+	Codes       []int    `json:"codes" unit:"any"`                      // XIDs that count; all if empty
+	IgnoreCodes []int    `json:"ignore_codes" unit:"any"`               // XIDs that do not count
+	Targets     []string `json:"notify"`                                // names of the targets that get messages; all if empty
 }
 
 // NewAlertRules makes it.

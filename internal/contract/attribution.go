@@ -5,73 +5,75 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
-// Attribution says whose a GPU's memory, work and watts are, and how much of
-// them no process explains.
+// Attribution says who uses a GPU's memory, utilization and power, and how much of each no process
+// explains.
 type Attribution struct {
-	// How watts were split between processes: by their shares of the multiprocessors, or by the memory
-	// that they hold where there are no such shares. Null where they were not split.
+	// How power was split between processes: by their shares of the multiprocessors, or, without
+	// such shares, by the memory that they hold. Null if it was not split.
 	Method *string `json:"method" enum:"sm_share,memory"`
-	// Lowest steady power that this GPU was seen to draw without work. Null until it was.
+	// The lowest steady power draw of this GPU seen while idle. Null until one was seen.
 	IdleFloor   Watts                 `json:"idle_floor_watts"`
-	Memory      AttributedMemory      `json:"memory"`      // used memory, split; the parts add up to it
+	Memory      AttributedMemory      `json:"memory"`      // used memory, split into parts that add up to it
 	Utilization AttributedUtilization `json:"utilization"` // GPU utilization, split
-	Power       AttributedPower       `json:"power"`       // power drawn, split; the parts add up to it
-	Orphans     []Orphan              `json:"orphans"`     // Processes that do not exist any more and whose memory is still held.
+	Power       AttributedPower       `json:"power"`       // power draw, split into parts that add up to it
+	Orphans     []Orphan              `json:"orphans"`     // Ended processes whose memory is still held.
 }
 
 // AttributedMemory splits the used memory.
 type AttributedMemory struct {
 	Processes Bytes   `json:"processes_mb"`     // held by processes
-	Orphans   Bytes   `json:"orphans_mb"`       // held by processes that do not exist any more
-	Rest      Bytes   `json:"unexplained_mb"`   // held by nobody who is listed
-	Coverage  Percent `json:"coverage_percent"` // part that is not unexplained. Null where nothing is used
+	Orphans   Bytes   `json:"orphans_mb"`       // held by ended processes
+	Rest      Bytes   `json:"unexplained_mb"`   // held by no listed process
+	Coverage  Percent `json:"coverage_percent"` // the explained share. Null if nothing is used
 	Unexplained
 }
 
 // AttributedUtilization splits the GPU utilization.
 type AttributedUtilization struct {
-	Processes Percent `json:"processes_percent"`   // sum of the processes' shares, as far as it explains the whole
-	Rest      Percent `json:"unexplained_percent"` // what they do not explain
-	Coverage  Percent `json:"coverage_percent"`    // part that is not unexplained. Null where the GPU has no work
+	Processes Percent `json:"processes_percent"`   // sum of the processes' shares, capped at the whole
+	Rest      Percent `json:"unexplained_percent"` // the rest
+	Coverage  Percent `json:"coverage_percent"`    // the explained share. Null if the GPU has no work
 	Unexplained
 }
 
-// AttributedPower splits the power drawn. What is a process's is an estimate.
+// AttributedPower splits the power draw. The processes' parts are estimates.
 type AttributedPower struct {
-	// What the GPU would draw without work. Null until the idle floor is known; until then it is in the other parts.
+	// The power that the GPU would draw while idle. Null until the idle floor is known; until then the other
+	// parts include it.
 	Idle      Watts   `json:"idle_watts"`
 	Processes Watts   `json:"processes_watts"`   // sum of the processes' parts
-	Rest      Watts   `json:"unexplained_watts"` // above the idle floor and nobody's who is listed
-	Coverage  Percent `json:"coverage_percent"`  // part that is not unexplained
+	Rest      Watts   `json:"unexplained_watts"` // above the idle floor, and caused by no listed process
+	Coverage  Percent `json:"coverage_percent"`  // the explained share
 	Unexplained
 }
 
-// Unexplained is why no process explains something.
+// Unexplained says why no process explains something.
 type Unexplained struct {
-	// Why something is unexplained. Null where nothing is.
+	// Why something is unexplained. Null if nothing is.
 	Reason     *string `json:"reason" enum:"other_pid_namespace,not_permitted,no_process_list,not_listed,no_process_memory,no_process_samples,driver,different_moments,orphans,at_rest"`
-	ReasonText string  `json:"reason_text"` // the same in words, and what to do about it; empty where nothing is
+	ReasonText string  `json:"reason_text"` // the same in words, and what to do about it; empty if nothing is unexplained
 }
 
-// Orphan is memory held by a process that does not exist any more.
+// Orphan is memory held by an ended process.
 type Orphan struct {
-	PID         int   `json:"pid"`             // the process id that it had
-	UsedMemory  Bytes `json:"used_memory_mb"`  // GPU memory that is still held
+	PID         int   `json:"pid"`             // its former process id
+	UsedMemory  Bytes `json:"used_memory_mb"`  // GPU memory still held
 	GPUInstance Count `json:"gpu_instance_id"` // MIG GPU instance. Null outside MIG mode
 }
 
-// Container is what a process runs in, the outermost where they are nested.
+// Container is a process's container, the outermost one if they are nested.
 type Container struct {
-	// 64 hexadecimal digits, or the name where the runtime goes by names; empty: the process is in none.
+	// 64 hexadecimal digits, or the name if the runtime identifies containers by name; empty if the
+	// process is in none.
 	ID      string `json:"id"`
-	Runtime string `json:"runtime"` // docker, podman, containerd, cri-o, lxc or systemd-nspawn; empty where it can't be told
-	Name    Text   `json:"name"`    // What the runtime calls it. Null until the runtime was asked, and where it may not be.
-	Image   Text   `json:"image"`   // image that it was made of
+	Runtime string `json:"runtime"` // docker, podman, containerd, cri-o, lxc or systemd-nspawn; empty if unknown
+	Name    Text   `json:"name"`    // The runtime's name for it. Null until gpuwhy has asked the runtime, and if it may not ask.
+	Image   Text   `json:"image"`   // its image
 }
 
 // Pod is the Kubernetes pod of a process.
 type Pod struct {
-	UID       string `json:"uid"`       // as in the pod's metadata; empty: the process is in none
+	UID       string `json:"uid"`       // as in the pod's metadata; empty if the process is in none
 	Namespace Text   `json:"namespace"` // the pod's namespace
 	Name      Text   `json:"name"`      // the pod's name
 	Container Text   `json:"container"` // the container's name in the pod
@@ -79,24 +81,24 @@ type Pod struct {
 
 // Unit is the systemd unit of a process.
 type Unit struct {
-	Name  string `json:"name"`  // service or scope; empty: the process is in none
-	Slice string `json:"slice"` // slice that it is in
-	User  bool   `json:"user"`  // whether it is one of a user's own service manager
+	Name  string `json:"name"`  // service or scope; empty if the process is in none
+	Slice string `json:"slice"` // its slice
+	User  bool   `json:"user"`  // whether it belongs to a user's own service manager
 }
 
 // SlurmJob is the Slurm job of a process.
 type SlurmJob struct {
-	ID   int    `json:"id" unit:"count"` // job id; 0: the process is in none
+	ID   int    `json:"id" unit:"count"` // job id; 0 if the process is in none
 	Step string `json:"step"`            // a number, batch, extern or interactive
 }
 
-// Reservation is a container for which a GPU, or a MIG instance of it, is kept.
+// Reservation is a container that a GPU, or one of its MIG instances, is reserved for.
 type Reservation struct {
 	Namespace string  `json:"namespace"`         // the pod's namespace
 	Pod       string  `json:"pod"`               // the pod's name
 	Container string  `json:"container"`         // the container's name in the pod
-	Resource  string  `json:"resource"`          // what it asked for, such as nvidia.com/gpu
-	Instance  *string `json:"mig_instance_uuid"` // the MIG instance. Null where it is the whole GPU
+	Resource  string  `json:"resource"`          // the resource it requested, such as nvidia.com/gpu
+	Instance  *string `json:"mig_instance_uuid"` // the MIG instance. Null for the whole GPU
 }
 
 func newReservation(r *gpu.Reservation) Reservation {
@@ -107,43 +109,43 @@ func newReservation(r *gpu.Reservation) Reservation {
 	return out
 }
 
-// Usage is who has how much of all GPUs, most watts first. No sum has the memory of
-// processes that do not exist any more.
+// Usage says who uses how much of all GPUs, highest power first. No sum includes memory of ended
+// processes.
 type Usage struct {
 	Users      []UserUsage      `json:"users"`      // by user
 	Containers []ContainerUsage `json:"containers"` // by container
 	Pods       []PodUsage       `json:"pods"`       // by pod
 }
 
-// UserUsage is what one user has on one machine.
+// UserUsage is what one user uses on one machine.
 type UserUsage struct {
-	User Text `json:"user"` // who. Null for processes of which it is not known
+	User Text `json:"user"` // the user. Null for processes whose user is unknown
 	Holding
 }
 
-// ContainerUsage is what one container has.
+// ContainerUsage is what one container uses.
 type ContainerUsage struct {
-	// Which container; one with an empty id stands for processes in none. Null for processes whose
-	// container is not known.
+	// The container; an empty id stands for processes outside any container. Null for processes
+	// whose container is unknown.
 	Container *Container `json:"container"`
 	Holding
 }
 
-// PodUsage is what one pod has.
+// PodUsage is what one pod uses.
 type PodUsage struct {
-	// Which pod; one with an empty uid stands for processes in none. Null for processes whose pod is
-	// not known.
+	// The pod; an empty uid stands for processes outside any pod. Null for processes whose pod is
+	// unknown.
 	Pod *Pod `json:"pod"`
 	Holding
 }
 
-// Holding is what somebody has of a machine's GPUs.
+// Holding is what somebody uses of a machine's GPUs.
 type Holding struct {
 	Node      string `json:"node"`           // name of the machine
-	Processes int    `json:"process_count"`  // processes, each once on however many GPUs it is
-	Devices   int    `json:"gpu_count"`      // GPUs that they are on
+	Processes int    `json:"process_count"`  // the number of processes, each counted once
+	Devices   int    `json:"gpu_count"`      // the number of GPUs they are on
 	Memory    Bytes  `json:"used_memory_mb"` // GPU memory that they hold
-	Power     Watts  `json:"power_watts"`    // estimated power that they cause
+	Power     Watts  `json:"power_watts"`    // estimated power draw that they cause
 }
 
 func newAttribution(d *gpu.Device, a *attribute.Attribution) Attribution {

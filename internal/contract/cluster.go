@@ -10,13 +10,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// LocalCluster is the name of the cluster that a machine is in which is in none.
+// LocalCluster is the cluster name of machines that belong to no cluster.
 const LocalCluster = "local"
 
 // ClusterOf is the name of the cluster that a node is in.
 func ClusterOf(m *insight.Moment) string { return cmp.Or(m.Place.Cluster, LocalCluster) }
 
-// InCluster are the nodes of a cluster.
+// InCluster returns the nodes of a cluster.
 func InCluster(f *insight.Fleet, cluster string) *insight.Fleet {
 	there := func(m *insight.Moment) bool { return ClusterOf(m) == cluster }
 	if !slices.ContainsFunc(f.Moments(), func(m *insight.Moment) bool { return !there(m) }) {
@@ -35,82 +35,82 @@ func InCluster(f *insight.Fleet, cluster string) *insight.Fleet {
 // the answer of GET /api/v1/gpu/nodes/{cluster}/{node}.
 type ClusterNode struct {
 	Name        string            `json:"node_name"`       // Name of the machine in its cluster.
-	Cluster     string            `json:"cluster_id"`      // Name of the machine's cluster; "local" for one that is in none.
-	GPUCount    int               `json:"gpu_count"`       // How many GPUs it has, those that do not answer included.
-	TotalMemory Int               `json:"total_memory_mb"` // Memory of its GPUs together; null where none of them reports it.
-	Labels      map[string]string `json:"labels"`          // Labels that the cluster gives the machine; empty outside Kubernetes.
+	Cluster     string            `json:"cluster_id"`      // Name of the machine's cluster; "local" outside any cluster.
+	GPUCount    int               `json:"gpu_count"`       // The number of its GPUs, including those that do not answer.
+	TotalMemory Int               `json:"total_memory_mb"` // Total memory of its GPUs; null if none reports it.
+	Labels      map[string]string `json:"labels"`          // The machine's labels in the cluster; empty outside Kubernetes.
 	GPUs        []ClusterGPU      `json:"gpus"`            // Its GPUs, by index.
 
 	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot.
-	Source    string `json:"source" enum:"source"`         // Where the readings come from.
+	Source    string `json:"source" enum:"source"`         // The source of the readings.
 }
 
-// ClusterGPU is one GPU of a node. One that does not answer stays in the list with null readings.
+// ClusterGPU is one GPU of a node. A GPU that does not answer stays in the list with null readings.
 type ClusterGPU struct {
 	Index         int    `json:"index"`                   // Place among the GPUs of its node, by PCI address.
-	UUID          string `json:"uuid"`                    // The GPU's key, the same after a restart.
+	UUID          string `json:"uuid"`                    // The GPU's key, unchanged by a restart.
 	Name          string `json:"name"`                    // Product name.
-	DriverVersion Text   `json:"driver_version"`          // Version of the kernel driver that serves the GPU.
+	DriverVersion Text   `json:"driver_version"`          // Version of the GPU's kernel driver.
 	Temperature   Int    `json:"temperature_celsius"`     // Of the die.
 	Utilization   Int    `json:"utilization_gpu_percent"` // Share of the last sample period in which a kernel ran.
 	// Share of the last sample period in which memory was read or written.
 	MemoryUtilization Int   `json:"utilization_memory_percent"`
-	MemoryTotal       Int   `json:"memory_total_mb"`   // All of its memory.
-	MemoryUsed        Int   `json:"memory_used_mb"`    // Memory that programs hold, without what the driver reserves for itself.
-	MemoryFree        Int   `json:"memory_free_mb"`    // Memory that is left.
-	PowerDraw         Watts `json:"power_draw_watts"`  // Power drawn.
-	PowerLimit        Watts `json:"power_limit_watts"` // The lowest of all limits in force.
-	// What the driver asks of the fastest fan, not what it turns. Null for a
-	// GPU without a fan of its own.
+	MemoryTotal       Int   `json:"memory_total_mb"`   // Total memory.
+	MemoryUsed        Int   `json:"memory_used_mb"`    // Memory that programs hold, without the driver's own reserve.
+	MemoryFree        Int   `json:"memory_free_mb"`    // Free memory.
+	PowerDraw         Watts `json:"power_draw_watts"`  // Power draw.
+	PowerLimit        Watts `json:"power_limit_watts"` // The lowest limit in force.
+	// The speed that the driver requests of the fastest fan, not its actual speed. Null for a GPU
+	// without its own fan.
 	FanSpeed       Int   `json:"fan_speed_percent" max:"none"`
-	PCIeGeneration Count `json:"pcie_generation"` // Generation of the PCIe link now, which falls while the GPU is idle.
-	PCIeWidth      Count `json:"pcie_link_width"` // Lanes of the PCIe link now.
-	// Processes with a context on the GPU, busiest first; empty also where the driver can't say.
+	PCIeGeneration Count `json:"pcie_generation"` // Current generation of the PCIe link; it falls while the GPU is idle.
+	PCIeWidth      Count `json:"pcie_link_width"` // Current number of lanes of the PCIe link.
+	// Processes with a context on the GPU, busiest first. Also empty if the driver can't list them.
 	Processes []ClusterProcess `json:"processes"`
 
-	State  string `json:"state" enum:"state"`   // Whether the GPU can be read.
-	Source string `json:"source" enum:"source"` // Where the GPU's readings come from.
+	State  string `json:"state" enum:"state"`   // Whether gpuwhy can read the GPU.
+	Source string `json:"source" enum:"source"` // The source of the GPU's readings.
 }
 
 // ClusterProcess is a process on a GPU, as nvidia-smi pmon lists it: an element
 // of GET /api/v1/gpu/processes.
 type ClusterProcess struct {
 	PID      int `json:"pid"`       // Process id on its machine.
-	GPUIndex int `json:"gpu_index"` // The GPU's place among those of its node.
-	// Kind of context; compute where there is also a graphics one.
+	GPUIndex int `json:"gpu_index"` // The GPU's place on its node.
+	// Kind of context; compute if it has both kinds.
 	Type     string `json:"process_type" enum:"compute,graphics,unknown"`
 	SM       Int    `json:"sm_utilization" unit:"percent"`      // Share of the multiprocessors' time.
 	Memory   Int    `json:"memory_utilization" unit:"percent"`  // Share of the time in which it used the memory.
 	Encoder  Int    `json:"encoder_utilization" unit:"percent"` // Share of the video encoder's time.
 	Decoder  Int    `json:"decoder_utilization" unit:"percent"` // Share of the video decoder's time.
 	FBMemory Int    `json:"fb_memory_mb"`                       // GPU memory that it holds.
-	Command  string `json:"command"`                            // Name of the process; empty where the host can't see it.
+	Command  string `json:"command"`                            // Name of the process; empty if the host can't see it.
 	Node     string `json:"node_name"`                          // Name of the machine.
 	Cluster  string `json:"cluster_id"`                         // Name of the machine's cluster.
 
-	GPUUUID   string `json:"gpu_uuid"`                     // Key of the GPU.
+	GPUUUID   string `json:"gpu_uuid"`                     // The GPU's key.
 	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot.
-	Source    string `json:"source" enum:"source"`         // Where the readings come from.
+	Source    string `json:"source" enum:"source"`         // The source of the readings.
 }
 
 // ClusterSummary answers GET /api/v1/gpu/summary: sums and averages over the GPUs that answer.
 type ClusterSummary struct {
-	Cluster     *string `json:"cluster_id"`      // The cluster that was asked for; null for all of them.
-	NodeCount   int     `json:"node_count"`      // How many machines have GPUs.
-	GPUCount    int     `json:"gpu_count"`       // How many GPUs there are, those that do not answer included.
-	TotalMemory Int     `json:"total_memory_mb"` // Memory of all GPUs; 0 without GPUs, null where none of them reports it.
-	UsedMemory  Int     `json:"used_memory_mb"`  // Memory that programs hold; 0 without GPUs, null where none of them reports it.
-	// Used of total, over the GPUs that report both. Null where none does.
+	Cluster     *string `json:"cluster_id"`      // The requested cluster; null for all.
+	NodeCount   int     `json:"node_count"`      // The number of machines with GPUs.
+	GPUCount    int     `json:"gpu_count"`       // The number of GPUs, including those that do not answer.
+	TotalMemory Int     `json:"total_memory_mb"` // Memory of all GPUs; 0 without GPUs, null if none reports it.
+	UsedMemory  Int     `json:"used_memory_mb"`  // Memory that programs hold; 0 without GPUs, null if none reports it.
+	// Used of total, over the GPUs that report both. Null if none does.
 	MemoryUtilization *float64 `json:"memory_utilization_percent"` // not rounded
-	// Average over the GPUs that report it. Null where none does.
+	// Average over the GPUs that report it. Null if none does.
 	Utilization Percent `json:"average_gpu_utilization_percent"`
-	Temperature Celsius `json:"average_temperature_celsius"` // Average over the GPUs that report it. Null where none does.
+	Temperature Celsius `json:"average_temperature_celsius"` // Average over the GPUs that report it. Null if none does.
 
-	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot; the monitor's start, before the first reading.
-	Source    string `json:"source" enum:"source"`         // Where the readings come from.
+	Timestamp string `json:"timestamp" format:"date-time"` // Time of the snapshot; before the first reading, when the monitor started.
+	Source    string `json:"source" enum:"source"`         // The source of the readings.
 }
 
-// NewClusterNodes makes the list of machines with GPUs, by what no two nodes of a fleet have, their cluster and name; never nil.
+// NewClusterNodes lists the machines with GPUs, each identified by its cluster and name together; never nil.
 func NewClusterNodes(f *insight.Fleet) []ClusterNode {
 	out := []ClusterNode{}
 	for _, m := range f.Moments() {
@@ -190,7 +190,7 @@ func clusterType(t gpu.ProcessType) string {
 	}
 }
 
-// NewClusterProcesses makes the list of processes of the nodes; never nil.
+// NewClusterProcesses lists the processes of the nodes; never nil.
 func NewClusterProcesses(nodes []ClusterNode) []ClusterProcess {
 	out := []ClusterProcess{}
 	for i := range nodes {

@@ -11,14 +11,14 @@ import (
 
 // The names of the events with an [Alert].
 const (
-	// HighGPUUsage is when utilization is above the threshold, and when that is over.
+	// HighGPUUsage is sent when utilization is above the threshold, and when that is over.
 	HighGPUUsage = "high_gpu_usage_alert"
-	// AlertEvent is all other news of alerts.
+	// AlertEvent is sent for all other changes of alerts.
 	AlertEvent = "alert"
 )
 
-// NameOf is the name of the event for news of an alert of a rule. For a viewer that
-// connects while an alert stands, it has fired.
+// NameOf returns the name of the event for news of a rule's alert. For a viewer that connects while
+// an alert is open, the news is that it fired.
 func NameOf(rule string, news alert.News) string {
 	if rule == alert.HighGPUUsage && (news == alert.Fired || news == alert.Over) {
 		return HighGPUUsage
@@ -28,42 +28,42 @@ func NameOf(rule string, news alert.News) string {
 
 // Alert is the data of high_gpu_usage_alert and of alert.
 type Alert struct {
-	ID          string    `json:"alert_id"`                              // the alert's key, the same when it is over
-	Rule        string    `json:"rule"`                                  // name of the rule that it is of
+	ID          string    `json:"alert_id"`                              // the alert's key, unchanged when it is over
+	Rule        string    `json:"rule"`                                  // name of its rule
 	Severity    string    `json:"severity" enum:"info,warning,critical"` // how much it matters
-	State       string    `json:"state" enum:"firing,no_data,resolved"`  // whether it is still so; no_data: it was, and nothing is reported now that could end it
+	State       string    `json:"state" enum:"firing,no_data,resolved"`  // firing: it is still so; no_data: it fired, but the value is not reported now; resolved: it is over
 	Node        string    `json:"node"`                                  // name of the machine
-	Source      string    `json:"source" enum:"source"`                  // where the readings come from
-	GPUID       int       `json:"gpu_id" unit:"any"`                     // place by PCI address; -1 where it is about the machine
-	GPUUUID     string    `json:"gpu_uuid"`                              // the GPU's key; empty where it is about the machine
-	GPUName     string    `json:"gpu_name"`                              // product name; empty where it is about the machine
-	Utilization Percent   `json:"utilization_percent"`                   // now. Null while the GPU does not answer
-	Threshold   Float     `json:"threshold_percent"`                     // the same as threshold, where that is in percent; null elsewhere
-	Watch       string    `json:"watch"`                                 // what the rule looks at
-	Value       Float     `json:"value" unit:"any"`                      // of what the rule looks at, now. Null where it either is so or not, and where it is not reported
-	Unit        string    `json:"unit"`                                  // of value and threshold: "%", "°C", "W", "MiB"; empty for what is counted
-	Limit       Float     `json:"threshold" unit:"any"`                  // beyond which the alert fires; null where it either is so or not
-	Since       string    `json:"since" format:"date-time"`              // when it first was seen to be so
+	Source      string    `json:"source" enum:"source"`                  // the source of the readings
+	GPUID       int       `json:"gpu_id" unit:"any"`                     // place by PCI address; -1 if it is about the machine
+	GPUUUID     string    `json:"gpu_uuid"`                              // the GPU's key; empty if it is about the machine
+	GPUName     string    `json:"gpu_name"`                              // product name; empty if it is about the machine
+	Utilization Percent   `json:"utilization_percent"`                   // current utilization. Null while the GPU does not answer
+	Threshold   Float     `json:"threshold_percent"`                     // the threshold, if it is in percent; otherwise null
+	Watch       string    `json:"watch"`                                 // what the rule watches
+	Value       Float     `json:"value" unit:"any"`                      // current value of what the rule watches. Null for a condition, and if not reported
+	Unit        string    `json:"unit"`                                  // unit of value and threshold: "%", "°C", "W", "MiB"; empty for counts
+	Limit       Float     `json:"threshold" unit:"any"`                  // the value beyond which the alert fires; null for a condition
+	Since       string    `json:"since" format:"date-time"`              // when it was first seen
 	Timestamp   string    `json:"timestamp" format:"date-time"`          // time of the snapshot
-	Processes   []Process `json:"processes"`                             // those that cause it, busiest first
+	Processes   []Process `json:"processes"`                             // the processes that cause it, busiest first
 	Message     string    `json:"message"`                               // one sentence for people
-	Fired       string    `json:"fired_message"`                         // the message when it fired, which tells what for also once it is over; empty of one that an earlier gpuwhy told of
-	Peak        Float     `json:"peak" unit:"any"`                       // the value that was furthest beyond the threshold so far. Null where there is no value
-	Users       []string  `json:"users"`                                 // whose processes caused it
-	Advice      string    `json:"advice"`                                // what to do, a sentence; empty where the causes say it
-	Why         string    `json:"why"`                                   // why the GPU is as it is now, in one sentence; empty where it is gone
-	Headline    string    `json:"headline"`                              // the same in a few words; empty where it is gone
-	Causes      []Cause   `json:"causes"`                                // what makes it so, the most important first
-	// Who said that they know of it; null where nobody has. Such an alert is not repeated.
+	Fired       string    `json:"fired_message"`                         // the message when it fired, kept after it is over; empty for an alert from an earlier version of gpuwhy
+	Peak        Float     `json:"peak" unit:"any"`                       // the value furthest beyond the threshold so far. Null if there is no value
+	Users       []string  `json:"users"`                                 // the users whose processes caused it
+	Advice      string    `json:"advice"`                                // what to do, in a sentence; empty if the causes say it
+	Why         string    `json:"why"`                                   // what explains the GPU's current state, in one sentence; empty if the GPU is gone
+	Headline    string    `json:"headline"`                              // the same in a few words; empty if the GPU is gone
+	Causes      []Cause   `json:"causes"`                                // the causes, most important first
+	// Who acknowledged it; null if nobody did. Acknowledged alerts are not repeated.
 	Acknowledged *Acknowledgment `json:"acknowledged"`
-	// Until when nobody gets messages about it; null where no silence covers it.
+	// Until when targets get no messages about it; null if no silence covers it.
 	SilencedUntil *string `json:"silenced_until" format:"date-time"`
 }
 
-// Acknowledgment says that somebody knows of an alert.
+// Acknowledgment says that somebody knows about an alert.
 type Acknowledgment struct {
-	By        string `json:"by"`                           // name of who said so; may be empty
-	Comment   string `json:"comment"`                      // what they say of it; may be empty
+	By        string `json:"by"`                           // who acknowledged it; may be empty
+	Comment   string `json:"comment"`                      // their comment; may be empty
 	Timestamp string `json:"timestamp" format:"date-time"` // when
 }
 
@@ -108,37 +108,37 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	return out
 }
 
-// Recent answers GET /api/gpu/recent: what the page's charts start with. All
-// series share the times: Start plus each of OffsetsSeconds.
+// Recent answers GET /api/gpu/recent: what the page's charts start with. All series share the same
+// times: start plus each of offsets_seconds.
 type Recent struct {
 	Node     string  `json:"node"`                 // name of the machine
-	Source   string  `json:"source" enum:"source"` // where the readings come from
+	Source   string  `json:"source" enum:"source"` // the source of the readings
 	Interval float64 `json:"interval_seconds"`     // time between readings
-	// Time of the newest snapshot; the monitor's own start before the first reading.
+	// Time of the newest snapshot; before the first reading, when the monitor started.
 	Timestamp string `json:"timestamp" format:"date-time"`
-	// Time of the first point; the monitor's own start where there is none.
+	// Time of the first point; without points, when the monitor started.
 	Start          string         `json:"start" format:"date-time"`
 	OffsetsSeconds []float64      `json:"offsets_seconds"` // time of each point after start
-	GPUs           []RecentSeries `json:"gpus"`            // one entry a GPU
-	// One entry a machine, from the time without a GPU; left out where there was none.
+	GPUs           []RecentSeries `json:"gpus"`            // one entry per GPU
+	// One entry per machine, for times without a GPU; left out if there were none.
 	Machines []RecentMachine `json:"machines,omitempty"`
 }
 
 // RecentMachine is the past of a machine without a GPU.
 type RecentMachine struct {
 	Node string `json:"node"` // name of the machine
-	// By metric, as those of a GPU.
+	// Values by metric, as for a GPU.
 	Values map[string][]Int `json:"values" unit:"any"`
 }
 
-// RecentSeries is one device's past; a value is null where there was no reading.
+// RecentSeries is one device's past. A value is null if there was no reading.
 type RecentSeries struct {
 	GPUID   int    `json:"gpu_id"`   // place by PCI address
 	GPUUUID string `json:"gpu_uuid"` // the GPU's key
 	GPUName string `json:"gpu_name"` // product name
-	Node    string `json:"node"`     // name of the machine that the GPU is in
-	// By metric, whose name ends in its unit: whole numbers, one for each offset, null where there was
-	// no reading.
+	Node    string `json:"node"`     // name of the GPU's machine
+	// Values by metric, whose name ends in its unit: whole numbers, one per offset, null if there
+	// was no reading.
 	Values map[string][]Int `json:"values" unit:"any"`
 }
 

@@ -12,9 +12,9 @@ import (
 //go:embed testdata/workstation.golden.json testdata/alert.golden.json testdata/alerts.golden.json testdata/past.golden.json
 var goldens embed.FS
 
-// Example returns an answer about a made-up workstation from its golden file, by the
-// name in that file, such as "summary" or "gpu_metrics". "alert" is an alert that
-// fires. Examples of requests and answers about alerts are in alerts.golden.json, of the past in past.golden.json.
+// Example returns an answer about a made-up workstation from its golden file, by the name in that file, such as
+// "summary" or "gpu_metrics". "alert" is a firing alert. Examples of requests and answers about alerts are in
+// alerts.golden.json, those about the past in past.golden.json.
 func Example(name string) json.RawMessage {
 	example, ok := examples()[name]
 	if !ok {
@@ -23,7 +23,7 @@ func Example(name string) json.RawMessage {
 	return example
 }
 
-// examples are read when the first is asked for.
+// examples are read when the first one is requested.
 var examples = sync.OnceValue(func() (all map[string]json.RawMessage) {
 	var alerts []json.RawMessage
 	for name, into := range map[string]any{"workstation": &all, "alerts": &all, "past": &all, "alert": &alerts} {

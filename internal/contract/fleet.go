@@ -9,38 +9,38 @@ import (
 
 // Fleet answers GET /api/v1/monitoring/gpu-metrics.
 type Fleet struct {
-	// Time of the snapshot; the monitor's start, before the first reading.
+	// Time of the snapshot; before the first reading, when the monitor started.
 	Timestamp string     `json:"timestamp" format:"date-time"`
-	GPUs      []FleetGPU `json:"gpus"`                 // Every GPU of the snapshot; empty where there is none.
-	Source    string     `json:"source" enum:"source"` // Where the readings come from.
+	GPUs      []FleetGPU `json:"gpus"`                 // All GPUs of the snapshot; empty if there are none.
+	Source    string     `json:"source" enum:"source"` // The source of the readings.
 }
 
-// FleetGPU is one GPU in the fleet manager's words. One that does not answer
-// stays in the list with null readings.
+// FleetGPU is one GPU in the fleet manager's format. A GPU that does not answer stays in the list
+// with null readings.
 type FleetGPU struct {
-	// "gpu-" and the GPU's gpu_id; its place in the list, where there are several machines.
+	// "gpu-" and the GPU's gpu_id; with several machines, its place in the list.
 	ID          string      `json:"id"`
 	Name        string      `json:"name"`                       // Product name.
-	UUID        string      `json:"uuid"`                       // The GPU's key, the same after a restart.
+	UUID        string      `json:"uuid"`                       // The GPU's key, unchanged by a restart.
 	Utilization Int         `json:"utilization" unit:"percent"` // Share of the last sample period in which a kernel ran.
 	Memory      FleetMemory `json:"memory"`                     // The GPU's own memory.
 	Temperature Int         `json:"temperature" unit:"celsius"` // Of the die.
-	PowerUsage  Watts       `json:"power_usage" unit:"watts"`   // Power drawn.
-	Clocks      FleetClocks `json:"clock_speeds"`               // Frequencies now.
+	PowerUsage  Watts       `json:"power_usage" unit:"watts"`   // Power draw.
+	Clocks      FleetClocks `json:"clock_speeds"`               // Current clock frequencies.
 
-	State  string `json:"state" enum:"state"`   // Whether the GPU can be read.
-	Node   string `json:"node"`                 // Name of the machine that the GPU is in.
-	Source string `json:"source" enum:"source"` // Where the GPU's readings come from.
+	State  string `json:"state" enum:"state"`   // Whether gpuwhy can read the GPU.
+	Node   string `json:"node"`                 // Name of the GPU's machine.
+	Source string `json:"source" enum:"source"` // The source of the GPU's readings.
 }
 
 // FleetMemory is a GPU's memory.
 type FleetMemory struct {
-	Total Int `json:"total" unit:"mib"` // All of it.
-	Used  Int `json:"used" unit:"mib"`  // What programs hold, without what the driver reserves for itself.
-	Free  Int `json:"free" unit:"mib"`  // What is left.
+	Total Int `json:"total" unit:"mib"` // Total memory.
+	Used  Int `json:"used" unit:"mib"`  // Memory that programs hold, without the driver's own reserve.
+	Free  Int `json:"free" unit:"mib"`  // Free memory.
 }
 
-// FleetClocks are a GPU's frequencies.
+// FleetClocks are a GPU's clock frequencies.
 type FleetClocks struct {
 	Graphics Int `json:"graphics" unit:"megahertz"` // Of the graphics engine.
 	Memory   Int `json:"memory" unit:"megahertz"`   // Of the memory.

@@ -14,8 +14,8 @@ type Service struct {
 	Service string `json:"service"`              // always "gpuwhy"
 	Version string `json:"version"`              // gpuwhy's version
 	Status  string `json:"status" enum:"status"` // the machine as a whole
-	Source  string `json:"source" enum:"source"` // where the readings come from
-	// Time of the newest snapshot; the monitor's start, before the first reading.
+	Source  string `json:"source" enum:"source"` // the source of the readings
+	// Time of the newest snapshot; before the first reading, when the monitor started.
 	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
@@ -30,8 +30,8 @@ type Probe struct {
 	Status     string `json:"status" enum:"status"` // the machine as a whole
 	InstanceID string `json:"instance_id"`          // name of the machine
 	Version    string `json:"version"`              // gpuwhy's version
-	Source     string `json:"source" enum:"source"` // where the readings come from
-	// Time of the newest snapshot; the monitor's start, before the first reading.
+	Source     string `json:"source" enum:"source"` // the source of the readings
+	// Time of the newest snapshot; before the first reading, when the monitor started.
 	Timestamp string `json:"timestamp" format:"date-time"`
 }
 
@@ -45,32 +45,32 @@ func NewProbe(m Monitor, f *insight.Fleet) Probe {
 type MonitorHealth struct {
 	Probe
 	Node              string          `json:"node"`                // name of the machine
-	UptimeSeconds     float64         `json:"uptime_seconds"`      // since gpuwhy started
+	UptimeSeconds     float64         `json:"uptime_seconds"`      // time since gpuwhy started
 	Reason            string          `json:"reason"`              // what failed and what to do; empty while all is well
-	GPUCount          int             `json:"gpu_count"`           // how many GPUs there are
-	AnsweringGPUCount int             `json:"answering_gpu_count"` // how many of them answer
+	GPUCount          int             `json:"gpu_count"`           // the number of GPUs
+	AnsweringGPUCount int             `json:"answering_gpu_count"` // the number of GPUs that answer
 	Parts             map[string]Part `json:"parts"`               // The parts of the program by name: sampler, hub, each source.
 }
 
 // Part is one part of the program: the sampler, a source, the hub.
 type Part struct {
-	State       string  `json:"state" enum:"ok,starting,failed,absent"` // how it does; "absent": a source whose vendor has no GPU here
-	LastSuccess *string `json:"last_success" format:"date-time"`        // when it last did its work. Null before the first time
-	// The newest error, also when it is over. Null if there was none.
+	State       string  `json:"state" enum:"ok,starting,failed,absent"` // its state; "absent" is a source whose vendor has no GPU here
+	LastSuccess *string `json:"last_success" format:"date-time"`        // when it last succeeded. Null before the first time
+	// The newest error, even if it is over. Null if there was none.
 	LastError   *string `json:"last_error"`
 	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
-	GPUCount    *int    `json:"gpu_count,omitempty"`              // how many GPUs a source reads; missing for other parts
-	Absent      *string `json:"absent,omitempty"`                 // why a source is absent; missing unless it is
+	GPUCount    *int    `json:"gpu_count,omitempty"`              // the number of GPUs that a source reads; missing for other parts
+	Absent      *string `json:"absent,omitempty"`                 // why a source is absent; otherwise missing
 }
 
-// A Member is what the program has to do with a fleet, for the page about it.
+// A Member is the program's role in a fleet, for the page about it.
 type Member struct {
-	Joins         string            // the URL of its server; empty where that is another program
-	Shows         bool              // it shows what others publish
-	Nodes, Silent int               // of others
-	Refused       map[string]uint64 // messages that could not be taken, by the node that published them
-	Publishes     bool              // it publishes what it reads
-	Events, Past  int               // that wait to be delivered
+	Joins         string            // the URL of its server; empty if another program runs it
+	Shows         bool              // whether it shows what others publish
+	Nodes, Silent int               // the number of other nodes
+	Refused       map[string]uint64 // messages that could not be accepted, by the node that published them
+	Publishes     bool              // whether it publishes what it reads
+	Events, Past  int               // the numbers waiting to be delivered
 }
 
 // NewPart makes a part without an error. Unknown times are zero, here and below.
@@ -78,14 +78,14 @@ func NewPart(state string, lastSuccess time.Time) Part {
 	return Part{State: state, LastSuccess: optionalTime(lastSuccess)}
 }
 
-// Failed is the part with an error. A text that is no [gpu.Advice] is for the log alone.
+// Failed returns the part with an error. An error that is not a [gpu.Advice] goes only to the log.
 func (p Part) Failed(why error, since time.Time) Part {
 	advice := gpu.AsAdvice(why)
 	p.State, p.LastError, p.LastErrorAt = "failed", new(advice.Text()), optionalTime(since)
 	return p
 }
 
-// NewSourcePart makes that of a source. failure is nil if it has not failed.
+// NewSourcePart makes the part of a source. failure is nil if it has not failed.
 func NewSourcePart(tried *gpu.Attempt, failure *gpu.Failure, lastSuccess time.Time) Part {
 	p := NewPart("ok", lastSuccess)
 	switch {
@@ -98,7 +98,7 @@ func NewSourcePart(tried *gpu.Attempt, failure *gpu.Failure, lastSuccess time.Ti
 	return p
 }
 
-// NewMonitorHealth makes it of a program that has run for so long.
+// NewMonitorHealth makes it for a program with this uptime.
 func NewMonitorHealth(m Monitor, f *insight.Fleet, parts map[string]Part, uptime time.Duration) MonitorHealth {
 	totals := f.Nodes().Totals()
 	h := MonitorHealth{

@@ -21,39 +21,40 @@ import (
 
 // Update is a whole snapshot: the data of gpu_status_update and the answer of GET /api/gpu/metrics.
 type Update struct {
-	Seq        uint64 `json:"seq" unit:"count"`             // grows with every reading; gaps are normal
-	Timestamp  string `json:"timestamp" format:"date-time"` // When the reading began; the monitor's start, before the first.
+	Seq        uint64 `json:"seq" unit:"count"`             // increases with every reading; gaps are normal
+	Timestamp  string `json:"timestamp" format:"date-time"` // When the reading began; before the first, when the monitor started.
 	Node       string `json:"node"`                         // name of the machine whose monitor made the snapshot
-	InstanceID string `json:"instance_id"`                  // the same by the resource agent's name for it
-	Source     string `json:"source" enum:"source"`         // where the readings come from
+	InstanceID string `json:"instance_id"`                  // the same, under the resource agent's field name
+	Source     string `json:"source" enum:"source"`         // the source of the readings
 	Status     string `json:"status" enum:"status"`         // the machine as a whole
-	// Since when nothing has come of the node: its readings are stale. Left out while news come.
+	// When the node went silent: its readings are stale since then. Left out while it sends data.
 	SilentSince string `json:"silent_since,omitempty" format:"date-time"`
 	Available   bool   `json:"available"` // whether there is a GPU
 	Reason      string `json:"reason"`    // what failed and what to do; empty while all is well
 	Layers
-	Why string `json:"why"` // what the snapshot shows, in one sentence
-	// What makes the GPUs hot and loud, the loudest first; at most 64, all are at /api/gpu/why.
+	Why string `json:"why"` // the answer in one sentence
+	// The causes of heat and noise, loudest first; at most 64. /api/gpu/why has all.
 	Causes []Cause `json:"causes"`
 	Totals
-	GPUs     []UpdateGPU `json:"gpus"`     // every GPU, by gpu_id
-	Usage    Usage       `json:"usage"`    // who has how much of them
-	Host     *Host       `json:"host"`     // the machine around the GPUs. Null where it was not read
-	Drivers  []Driver    `json:"drivers"`  // what answers for the GPUs, one entry a source
+	GPUs     []UpdateGPU `json:"gpus"`     // all GPUs, by gpu_id
+	Usage    Usage       `json:"usage"`    // who uses how much of the GPUs
+	Host     *Host       `json:"host"`     // the machine itself. Null if it was not read
+	Drivers  []Driver    `json:"drivers"`  // the drivers, one entry per source
 	Failures []Failure   `json:"failures"` // sources that can't be read now
-	Notes    []string    `json:"notes"`    // what this monitor can't see, and what would change that
-	Found    string      `json:"found"`    // what each source found, in words; empty for several nodes, and without a GPU
+	Notes    []string    `json:"notes"`    // what gpuwhy can't see here, and how to change that
+	Found    string      `json:"found"`    // what each source found, in words; empty with several nodes or without a GPU
 }
 
-// UpdateGPU is one GPU of an Update: its readings, and the answer about it.
+// UpdateGPU is one GPU of an Update: its readings and the answer about it.
 type UpdateGPU struct {
 	GPU
 	Layers
 }
 
-// Host is the machine around the devices.
+// Host is the machine that the GPUs are in.
 type Host struct {
-	// When it was read, and with it its processes: about once a second where the interval is shorter. Null where a recording or a simulation does not say.
+	// When the machine and its processes were read; at most about once a second, even if the interval is shorter. Null if a
+	// recording or simulation does not say.
 	SampledAt *string `json:"sampled_at" format:"date-time"`
 
 	Hostname string `json:"hostname"`       // name of the machine
@@ -63,64 +64,67 @@ type Host struct {
 
 	CPUModel Text    `json:"cpu_model"`              // name of the processor
 	Cores    Count   `json:"cpu_cores" unit:"count"` // logical cores
-	CPU      Percent `json:"cpu_percent"`            // of all cores since the last reading
-	Load1    Float   `json:"load_1" unit:"count"`    // average of runnable processes over a minute
+	CPU      Percent `json:"cpu_percent"`            // percent of all cores since the last reading
+	Load1    Float   `json:"load_1" unit:"count"`    // average number of runnable processes over one minute
 	Load5    Float   `json:"load_5" unit:"count"`    // the same over five minutes
 	Load15   Float   `json:"load_15" unit:"count"`   // the same over fifteen minutes
-	CPUPower Watts   `json:"cpu_power_watts"`        // of all processors since the last reading
-	// Whether a processor has slowed itself down for its heat since the last reading. Null where the system does not count that.
+	CPUPower Watts   `json:"cpu_power_watts"`        // power draw of all processors since the last reading
+	// Whether a processor has been throttled by heat since the last reading. Null if the system does not count that.
 	CPUThrottled *bool `json:"cpu_throttled"`
-	// Who uses most of the CPU, the busiest first, at most 8. Null where gpuwhy can't see them all, or has looked but once.
+	// The programs that use most CPU, busiest first, at most 8. Null if gpuwhy can't see all processes, or has looked
+	// only once.
 	Busiest []HostProcess `json:"busiest" null:"true"`
 
 	MemoryTotal     Bytes `json:"memory_total_mb"`     // the machine's memory
-	MemoryUsed      Bytes `json:"memory_used_mb"`      // what programs hold of it
-	MemoryAvailable Bytes `json:"memory_available_mb"` // what programs could get of it
+	MemoryUsed      Bytes `json:"memory_used_mb"`      // memory that programs hold
+	MemoryAvailable Bytes `json:"memory_available_mb"` // memory available to programs
 	SwapTotal       Bytes `json:"swap_total_mb"`       // swap space
 	SwapUsed        Bytes `json:"swap_used_mb"`        // swap space in use
 
 	Disks    []Disk    `json:"disks"`    // mounted file systems on real block devices
-	Networks []Network `json:"networks"` // interfaces that are up, without the loopback
-	// The machine's own fans, without those of GPUs; empty where it reports none.
+	Networks []Network `json:"networks"` // interfaces that are up, except the loopback
+	// The machine's fans, except GPU fans; empty if it reports none.
 	Fans []HostFan `json:"fans"`
-	// Its own temperatures, without those of GPUs and drives; empty where it reports none.
+	// The machine's temperatures, except GPUs and drives; empty if it reports none.
 	Temperatures []HostTemperature `json:"temperatures"`
-	// Why there is no fan, and what to do; empty where there is one.
+	// Why no fan is reported, and what to do; empty if there is one.
 	NoFans string `json:"no_fans"`
-	// What /api/gpu/recent keeps of a machine without a GPU, by metric; left out where there are GPUs.
+	// What /api/gpu/recent keeps for a machine without a GPU, by metric; left out if there are
+	// GPUs.
 	Kept map[string]Float `json:"kept,omitempty" unit:"any"`
 	Self Self             `json:"self"` // what gpuwhy itself costs
 }
 
-// HostProcess is a program of one user that uses the CPU: one process, or several of one name in one place.
+// HostProcess is one user's program that uses the CPU: one process, or several with the same name in the
+// same place.
 type HostProcess struct {
-	PID       int     `json:"pid"`                                   // of the one that uses most
-	Count     int     `json:"process_count" unit:"count"`            // how many they are
-	CPU       float64 `json:"cpu_percent" unit:"percent" max:"none"` // of one core since the last look, with children that ended; may pass 100
-	Name      string  `json:"process_name"`                          // name of the program; empty where it is not known
-	Program   *string `json:"program"`                               // what people call it. Null where it is not permitted to be shown, or not known
-	Command   *string `json:"command"`                               // command line of the one that uses most. Null where it is not permitted to be shown
+	PID       int     `json:"pid"`                                   // process id of the one that uses most
+	Count     int     `json:"process_count" unit:"count"`            // the number of processes
+	CPU       float64 `json:"cpu_percent" unit:"percent" max:"none"` // percent of one core since the last look, including ended children; may exceed 100
+	Name      string  `json:"process_name"`                          // name of the program; empty if unknown
+	Program   *string `json:"program"`                               // its usual name. Null if it is unknown or may not be shown
+	Command   *string `json:"command"`                               // command line of the one that uses most. Null if it may not be shown
 	User      *string `json:"user"`                                  // who runs it
-	StartedAt Time    `json:"started_at" format:"date-time"`         // when the one that uses most was started
-	// Container that it runs in. Null where that is not known; in none has an empty id.
+	StartedAt Time    `json:"started_at" format:"date-time"`         // when the one that uses most started
+	// Its container. Null if unknown; an empty id means none.
 	Container *Container `json:"container"`
-	Pod       *Pod       `json:"pod"`       // Kubernetes pod. Null where that is not known; in none has an empty uid.
-	Unit      *Unit      `json:"unit"`      // Systemd unit. Null where that is not known; in none has an empty name.
-	SlurmJob  *SlurmJob  `json:"slurm_job"` // Slurm job. Null where that is not known; in none has the id 0.
+	Pod       *Pod       `json:"pod"`       // Its Kubernetes pod. Null if unknown; an empty uid means none.
+	Unit      *Unit      `json:"unit"`      // Its systemd unit. Null if unknown; an empty name means none.
+	SlurmJob  *SlurmJob  `json:"slurm_job"` // Its Slurm job. Null if unknown; the id 0 means none.
 }
 
 // HostFan is a fan of the machine.
 type HostFan struct {
-	Name string `json:"name"`            // such as "CPU fan", or "fan 3 of nct6798" where it has no label
-	Chip string `json:"chip"`            // what counts, by the kernel's name
-	RPM  RPM    `json:"rpm" max:"30000"` // speed; 0 also where no fan is connected
+	Name string `json:"name"`            // such as "CPU fan", or "fan 3 of nct6798" if it has no label
+	Chip string `json:"chip"`            // the chip that counts, by its kernel name
+	RPM  RPM    `json:"rpm" max:"30000"` // speed; also 0 if no fan is connected
 }
 
 // HostTemperature is a sensor of the machine.
 type HostTemperature struct {
 	Name    string  `json:"name"`                                       // such as "CPU" or "chipset"
-	Chip    string  `json:"chip"`                                       // what measures, by the kernel's name
-	Celsius Celsius `json:"celsius" unit:"celsius" min:"-40" max:"150"` // how hot it is
+	Chip    string  `json:"chip"`                                       // the chip that measures, by its kernel name
+	Celsius Celsius `json:"celsius" unit:"celsius" min:"-40" max:"150"` // temperature
 }
 
 // Disk is a mounted file system with its device's traffic.
@@ -145,25 +149,25 @@ type Network struct {
 
 // Self is what gpuwhy itself costs.
 type Self struct {
-	CPU Percent `json:"cpu_percent" max:"none"` // of one core since the last reading; may pass 100
+	CPU Percent `json:"cpu_percent" max:"none"` // percent of one core since the last reading; may exceed 100
 	RSS Bytes   `json:"memory_mb"`              // resident memory
 }
 
-// Driver is what answers for a source's devices.
+// Driver is the driver of a source's GPUs.
 type Driver struct {
-	Source  string `json:"source" enum:"source"` // whose GPUs it serves
-	Version Text   `json:"driver_version"`       // of the kernel driver
-	CUDA    Text   `json:"cuda_driver_version"`  // newest CUDA that the driver supports, not the toolkit's version
-	Library Text   `json:"library_version"`      // of the management library
+	Source  string `json:"source" enum:"source"` // the source whose GPUs it serves
+	Version Text   `json:"driver_version"`       // version of the kernel driver
+	CUDA    Text   `json:"cuda_driver_version"`  // newest CUDA version that the driver supports, not the toolkit's version
+	Library Text   `json:"library_version"`      // version of the management library
 }
 
 // Failure is a source that can't be read now.
 type Failure struct {
-	Source string  `json:"source" enum:"source"`        // what was tried
+	Source string  `json:"source" enum:"source"`        // the source
 	Since  string  `json:"since" format:"date-time"`    // when it began to fail
 	What   string  `json:"what"`                        // what happened
 	Try    string  `json:"try"`                         // what to do about it
-	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null where that is not known
+	Next   *string `json:"next_try" format:"date-time"` // when it is tried again. Null if unknown
 }
 
 // NewUpdate makes an Update of a node's Moment. The list, the totals and the causes are about the
@@ -238,7 +242,8 @@ func newUpdate(m Monitor, f *insight.Fleet, keep func(*gpu.Device) bool) Update 
 	return out
 }
 
-// statusOf sums nodes up. One that is silent is nothing else, and several are where all of them are.
+// statusOf sums up the status of nodes. A silent node is only silent; several are silent if all of
+// them are.
 func statusOf(f *insight.Fleet) string {
 	moments := f.Moments()
 	if len(moments) > 0 && !slices.ContainsFunc(moments, func(m *insight.Moment) bool { return !m.Silent() }) {
@@ -247,7 +252,7 @@ func statusOf(f *insight.Fleet) string {
 	return string(f.Nodes().Status())
 }
 
-// silentSince is since when nothing has come of a node; empty while news come.
+// silentSince is when a node went silent; empty while it sends data.
 func silentSince(m *insight.Moment) string {
 	if !m.Silent() {
 		return ""
@@ -259,15 +264,16 @@ func newUpdateGPU(p *insight.Part) UpdateGPU {
 	return UpdateGPU{newGPU(p.Device, p.Attribution), NewLayersOfOne(p.Why)}
 }
 
-// leaveOutLinks leaves out the NVLinks: those of eight GPUs are more than all their other readings.
+// leaveOutLinks leaves out the NVLinks: for eight GPUs they are larger than all other readings
+// together.
 func (g *GPU) leaveOutLinks() {
 	g.NVLink.Links = []Link{}
 	maps.DeleteFunc(g.Quality, func(path, _ string) bool { return strings.HasPrefix(path, "nvlink.links.") })
 }
 
-// Reason says what fails and what to do about it: each source that can't be read,
-// and each device that is lost or does not answer although its source can be read.
-// It is empty if nothing fails, and before the first reading.
+// Reason says what fails and what to do about it: each source that can't be read, and each device
+// that is lost or does not answer although its source can be read. It is empty if nothing fails,
+// and before the first reading.
 func Reason(nodes gpu.Nodes) string {
 	var texts []string
 	for _, s := range nodes {
@@ -282,8 +288,8 @@ func Reason(nodes gpu.Nodes) string {
 	return strings.Join(texts, "; ")
 }
 
-// Found says of each source of a node what it found, or why nothing. It is empty for several
-// nodes, and for one without a GPU: what was tried there is among the failures.
+// Found says what each source of a node found, or why it found nothing. It is empty for several
+// nodes and for a node without a GPU, whose failures say what was tried.
 func Found(nodes gpu.Nodes) string {
 	if len(nodes) != 1 || len(nodes[0].Devices) == 0 {
 		return ""
@@ -375,20 +381,20 @@ func newFailure(f *gpu.Failure) Failure {
 	return Failure{f.Source, timestamp(f.Since), f.Advice.What, f.Advice.Try, optionalTime(f.Next)}
 }
 
-// A Monitor is what gpu_status says of gpuwhy itself, beside the snapshot.
+// A Monitor is what gpu_status says about gpuwhy itself, in addition to the snapshot.
 type Monitor struct {
 	Node           string // the machine's name
-	Several        bool   // it shows several nodes, of which Node need not be one
-	Source         string // what was asked for, until a snapshot says what answers
+	Several        bool   // it shows several nodes; Node need not be one of them
+	Source         string // the configured source, until a snapshot says which one answers
 	Version        string
-	Interval       time.Duration // between readings
-	Idle           time.Duration // between readings while nobody looks; 0: Interval
+	Interval       time.Duration // time between readings
+	Idle           time.Duration // time between readings while nobody looks; 0: Interval
 	AlertThreshold gpu.Percent
 	Started        time.Time // Started is the time that answers carry until there is a reading.
 }
 
-// head is the time when the newest reading began and where the readings come from: before the first
-// one, the monitor's start and the source in the configuration.
+// head returns when the newest reading began and its source; before the first reading, when the
+// monitor started and the configured source.
 func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	nodes := f.Nodes()
 	if len(nodes) == 0 {
@@ -397,7 +403,8 @@ func (m Monitor) head(f *insight.Fleet) (at, source string) {
 	return timestamp(nodes.Time()), nodes.Source()
 }
 
-// Of is the monitor of a fleet: for a single Moment of several, of its node alone. Its Interval is the usual one of [Monitor.Pace].
+// Of returns the monitor of a fleet; for a single Moment of several, the monitor of its node alone. Its Interval is the usual one
+// of [Monitor.Pace].
 func (m Monitor) Of(f *insight.Fleet) Monitor {
 	_, m.Interval, _ = m.Pace(f)
 	if moments := f.Moments(); m.Several && len(moments) == 1 && moments[0].Alone() == f {
@@ -406,8 +413,8 @@ func (m Monitor) Of(f *insight.Fleet) Monitor {
 	return m
 }
 
-// Pace is the shortest, the usual and the longest time between readings of the nodes of a fleet: of those from which news come, if there are several;
-// its own where there is none. Half of the nodes are read as often as usual, or more often.
+// Pace returns the shortest, the usual and the longest time between readings of a fleet's nodes: of those that send data, if
+// there are several; otherwise its own. Half of the nodes are read at the usual interval or more often.
 func (m Monitor) Pace(f *insight.Fleet) (least, usual, most time.Duration) {
 	moments := f.Moments()
 	all := make([]time.Duration, 0, len(moments))
@@ -423,7 +430,7 @@ func (m Monitor) Pace(f *insight.Fleet) (least, usual, most time.Duration) {
 	return all[0], all[(len(all)-1)/2], all[len(all)-1]
 }
 
-// node is the name of the one node of a fleet, or the monitor's.
+// node is the name of the only node of a fleet, or the monitor's name.
 func (m Monitor) node(f *insight.Fleet) string {
 	if nodes := f.Nodes(); len(nodes) == 1 {
 		return nodes[0].Node
@@ -434,27 +441,27 @@ func (m Monitor) node(f *insight.Fleet) string {
 // GPUStatus is the data of gpu_status.
 type GPUStatus struct {
 	Status         string          `json:"status" enum:"status"`     // the machine as a whole
-	Source         string          `json:"source" enum:"source"`     // where the readings come from
+	Source         string          `json:"source" enum:"source"`     // the source of the readings
 	Version        string          `json:"version"`                  // gpuwhy's version
 	Interval       float64         `json:"interval_seconds"`         // time between readings
 	AlertThreshold float64         `json:"alert_threshold_percent"`  // utilization above which high_gpu_usage_alert fires
-	Node           string          `json:"node"`                     // name of the machine; of the monitor, where there are several
-	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading, and where nodes is there
-	Nodes          []NodeState     `json:"nodes,omitzero"`           // the nodes, where there are several; each sends its snapshots by itself
+	Node           string          `json:"node"`                     // name of the machine; with several machines, of the monitor
+	Snapshot       json.RawMessage `json:"snapshot" schema:"Update"` // the newest snapshot. Null before the first reading, and if nodes is present
+	Nodes          []NodeState     `json:"nodes,omitzero"`           // the nodes, if there are several; each sends its own snapshots
 }
 
-// NodeState is how one node of several does.
+// NodeState is the state of one of several nodes.
 type NodeState struct {
 	Name     string  `json:"name"`                 // the node's name
 	State    string  `json:"state" enum:"status"`  // the node as a whole
-	Age      float64 `json:"age_seconds"`          // since its newest reading began
-	GPUCount int     `json:"gpu_count"`            // how many GPUs it has
-	Source   string  `json:"source" enum:"source"` // where its readings come from
-	// Since when nothing has come of it, where its state is silent; left out while news come.
+	Age      float64 `json:"age_seconds"`          // age of its newest reading
+	GPUCount int     `json:"gpu_count"`            // the number of its GPUs
+	Source   string  `json:"source" enum:"source"` // the source of its readings
+	// When it went silent, if its state is silent; left out while it sends data.
 	SilentSince string `json:"silent_since,omitempty" format:"date-time"`
 }
 
-// NewGPUStatus makes it; encoded is the newest snapshot, where there is one node.
+// NewGPUStatus makes it; encoded is the newest snapshot, if there is one node.
 func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GPUStatus {
 	_, source := m.head(f)
 	out := GPUStatus{
@@ -484,19 +491,20 @@ func NewGPUStatus(m Monitor, f *insight.Fleet, encoded []byte, now time.Time) GP
 type Summary struct {
 	Available bool    `json:"available"`            // whether there is a GPU
 	Status    string  `json:"status" enum:"status"` // the machine as a whole
-	Source    string  `json:"source" enum:"source"` // where the readings come from
-	Node      *string `json:"node"`                 // name of the machine. Null where there are several
-	NodeCount int     `json:"node_count,omitempty"` // how many machines there are; left out where there is one
-	// How many of them are silent: their GPUs count, and their readings do not. Left out where none is.
+	Source    string  `json:"source" enum:"source"` // the source of the readings
+	Node      *string `json:"node"`                 // name of the machine. Null if there are several
+	NodeCount int     `json:"node_count,omitempty"` // the number of machines; left out if there is one
+	// The number of silent machines: their GPUs count, but their readings do not. Left out if none
+	// is silent.
 	SilentNodes int `json:"silent_node_count,omitempty"`
-	// Time of the snapshot; the monitor's start, before the first reading.
+	// Time of the snapshot; before the first reading, when the monitor started.
 	Timestamp string `json:"timestamp" format:"date-time"`
 	Reason    string `json:"reason"` // what failed and what to do; empty while all is well
 	Totals
-	ActiveAlerts int `json:"active_alerts" unit:"count"` // how many alerts are firing
+	ActiveAlerts int `json:"active_alerts" unit:"count"` // the number of firing alerts
 	Layers
-	Why    string  `json:"why"`    // what the snapshot shows, in one sentence
-	Causes []Cause `json:"causes"` // what is behind that sentence; /api/gpu/why has the causes of every GPU
+	Why    string  `json:"why"`    // the answer in one sentence
+	Causes []Cause `json:"causes"` // the causes behind that sentence; /api/gpu/why has the causes of every GPU
 }
 
 // NewSummary makes it.

@@ -8,28 +8,28 @@ import (
 // Devices answers GET /api/gpu/devices.
 type Devices struct {
 	Devices []ManagedDevice `json:"devices"` // every GPU, by index
-	Count   int             `json:"count"`   // how many there are
-	// Time of the snapshot; the monitor's start, before the first reading.
+	Count   int             `json:"count"`   // the number of rows
+	// Time of the snapshot; before the first reading, when the monitor started.
 	Timestamp string `json:"timestamp" format:"date-time"`
-	Source    string `json:"source" enum:"source"` // where the readings come from
+	Source    string `json:"source" enum:"source"` // the source of the readings
 }
 
-// ManagedDevice is one device of it. Metrics are null where the device does
-// not report them or does not answer.
+// ManagedDevice is one device of [Devices]. Metrics are null if the device does not report them or
+// does not answer.
 type ManagedDevice struct {
 	Index       int     `json:"index"`                        // place by PCI address
 	Name        string  `json:"name"`                         // product name
-	TotalMemory Int     `json:"total_memory_mb"`              // all of its memory
-	FreeMemory  Int     `json:"free_memory_mb"`               // what is left of it
-	UsedMemory  Int     `json:"used_memory_mb"`               // what programs hold of it
-	Utilization Int     `json:"utilization_percent"`          // time in which a kernel ran
+	TotalMemory Int     `json:"total_memory_mb"`              // total memory
+	FreeMemory  Int     `json:"free_memory_mb"`               // free memory
+	UsedMemory  Int     `json:"used_memory_mb"`               // memory that programs hold
+	Utilization Int     `json:"utilization_percent"`          // share of the time in which a kernel ran
 	Temperature Int     `json:"temperature_c" unit:"celsius"` // of the die
 	Available   bool    `json:"is_available"`                 // whether it answers
-	Error       *string `json:"error_message"`                // Why it does not answer, and what to do. Null while it does.
+	Error       *string `json:"error_message"`                // Why it does not answer, and what to do. Null while it answers.
 
 	UUID   string `json:"uuid"`                 // the GPU's key
-	Node   string `json:"node"`                 // name of the machine that it is in
-	Source string `json:"source" enum:"source"` // where its readings come from
+	Node   string `json:"node"`                 // name of its machine
+	Source string `json:"source" enum:"source"` // the source of its readings
 }
 
 // NewDevices makes it.
@@ -63,7 +63,7 @@ func newManagedDevice(d *gpu.Device) ManagedDevice {
 	return m
 }
 
-// stateText says why a device is not there, also where no reason is known.
+// stateText says why a device is unavailable, even if no reason is known.
 func stateText(d *gpu.Device) string {
 	if text := d.Reason.Text(); text != "" {
 		return text
@@ -72,21 +72,22 @@ func stateText(d *gpu.Device) string {
 	case gpu.StateLost:
 		return "the device is lost"
 	case gpu.StateAsleep:
-		return "the device is asleep, and left asleep"
+		return "the device is asleep and was not woken"
 	default:
 		return "the device is not answering"
 	}
 }
 
-// DriverInfo answers GET /api/gpu/driver; null where no driver answers.
+// DriverInfo answers GET /api/gpu/driver; null if no driver answers.
 type DriverInfo struct {
-	DriverVersion Text `json:"driver_version"` // of the kernel driver. Null where no driver answers
-	// Newest CUDA that the driver supports, not the toolkit's version. Null where no driver answers.
+	DriverVersion Text `json:"driver_version"` // version of the kernel driver. Null if no driver answers
+	// Newest CUDA version that the driver supports, not the toolkit's version. Null if no driver
+	// answers.
 	CUDADriverVersion Text `json:"cuda_driver_version"`
-	NVMLVersion       Text `json:"nvml_version"` // of the management library. Null where no driver answers
-	// Time of the snapshot; the monitor's start, before the first reading.
+	NVMLVersion       Text `json:"nvml_version"` // version of the management library. Null if no driver answers
+	// Time of the snapshot; before the first reading, when the monitor started.
 	Timestamp string `json:"timestamp" format:"date-time"`
-	Source    string `json:"source" enum:"source"` // where the readings come from
+	Source    string `json:"source" enum:"source"` // the source of the readings
 }
 
 // NewDriverInfo makes it from the first driver that answers.

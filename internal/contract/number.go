@@ -7,8 +7,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Float is a measured value of any unit, Int one that a contract wants as a whole
-// number. The others are readings by their unit; see [gpu.Reading.MarshalJSON].
+// Float is a measured value in any unit, Int one that a contract wants as a whole number. The
+// others are readings by unit; see [gpu.Reading.MarshalJSON].
 type (
 	Float        = gpu.Reading[float64]
 	Int          = gpu.Reading[int64]
@@ -29,7 +29,7 @@ type (
 	Time         = gpu.Reading[time.Time]
 )
 
-// integer rounds half away from zero. It is null for what no integer can be.
+// integer rounds half away from zero. It is null for values that no integer can represent.
 func integer[T ~float64](r gpu.Reading[T]) Int {
 	v := float64(r.Or(T(math.NaN())))
 	if math.IsNaN(v) || math.Abs(v) >= 1<<63 {
@@ -40,7 +40,7 @@ func integer[T ~float64](r gpu.Reading[T]) Int {
 
 func mibInteger(r Bytes) Int { return integer(gpu.Map(r, gpu.Bytes.MiB)) }
 
-// pointer is nil where there is no value.
+// pointer is nil if there is no value.
 func pointer[T any](r gpu.Reading[T]) *T {
 	if v, ok := r.Get(); ok {
 		return &v
@@ -57,7 +57,7 @@ func listOf[D, S any](list []S, element func(*S) D) []D {
 	return out
 }
 
-// listOrNull is null where there is no reading.
+// listOrNull is null if there is no reading.
 func listOrNull[D, S any](r gpu.Reading[[]S], element func(*S) D) []D {
 	list, ok := r.Get()
 	if !ok {

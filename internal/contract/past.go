@@ -17,28 +17,28 @@ import (
 type PastSpan struct {
 	From     string `json:"from" format:"date-time"` // when it begins
 	To       string `json:"to" format:"date-time"`   // when it ends
-	TimeZone string `json:"time_zone"`               // in which words such as "last night" were understood: a name, or hours from UTC
-	// Of which kinds the GPUs are that had readings in the span: what is simulated or recorded is not of this machine. With
-	// more than one, sums have both.
+	TimeZone string `json:"time_zone"`               // zone used for words such as "last night": a name, or the offset from UTC
+	// The kinds of GPUs with readings in the span: simulated and recorded data is not from this machine. If there is
+	// more than one kind, sums include all of them.
 	Kinds []gpu.Kind `json:"gpu_kinds" enum:"live,simulated,recorded"`
 }
 
-// NewPastSpan makes it. The zone is that of from.
+// NewPastSpan makes it, in from's time zone.
 func NewPastSpan(from, to time.Time, kinds []gpu.Kind) PastSpan {
 	zone := from.Location().String()
-	if zone == "Local" { // as a system without a name for it says
+	if zone == "Local" { // on a system that has no name for its zone
 		zone = from.Format("-07:00")
 	}
 	return PastSpan{timestamp(from), timestamp(to), zone, append([]gpu.Kind{}, kinds...)}
 }
 
-// PastGPU names a GPU, also one that is not there any more.
+// PastGPU names a GPU, even one that is gone.
 type PastGPU struct {
-	GPUID   int    `json:"gpu_id"`   // place by PCI address, when it was seen last
+	GPUID   int    `json:"gpu_id"`   // last known place by PCI address
 	GPUUUID string `json:"gpu_uuid"` // the GPU's key
 	GPUName string `json:"gpu_name"` // product name
-	Node    string `json:"node"`     // name of the machine that the GPU is in
-	// Whether its readings are real; empty where that is not known.
+	Node    string `json:"node"`     // name of the GPU's machine
+	// Whether its readings are real; empty if unknown.
 	GPUKind gpu.Kind `json:"gpu_kind" enum:"live,simulated,recorded,"`
 }
 
@@ -47,37 +47,38 @@ func pastGPU(d *store.Device) PastGPU { return PastGPU{d.Index, d.UUID, d.Name, 
 // History answers GET /api/gpu/history.
 type History struct {
 	PastSpan
-	Step float64 `json:"step_seconds"` // time between two points; each is about the step that begins then
-	// What the points are made of: each reading, or those of a minute, a quarter of an hour or six hours.
+	Step float64 `json:"step_seconds"` // time between two points; each point covers the step that begins then
+	// What the points are made from: single readings, or rows of a minute, a quarter of an hour or six
+	// hours.
 	Tier   string          `json:"tier" enum:"raw,1m,15m,6h"`
-	Start  string          `json:"start" format:"date-time"` // time of the first point, which is not before from: steps begin at whole ones since 1970
-	Points int             `json:"point_count"`              // how many points each list has
-	GPUs   []HistorySeries `json:"gpus"`                     // one entry a GPU of which something is known, by machine and place
-	// One entry a machine, for metrics of machines; left out where there is none.
+	Start  string          `json:"start" format:"date-time"` // time of the first point, never before from: steps are aligned to multiples of the step since 1970
+	Points int             `json:"point_count"`              // the number of points in each list
+	GPUs   []HistorySeries `json:"gpus"`                     // one entry per GPU with data, by machine and place
+	// One entry per machine, for machine metrics; left out if there is none.
 	Machines []HistoryMachine `json:"machines,omitempty"`
 }
 
 // HistorySeries is the past of one GPU.
 type HistorySeries struct {
 	PastGPU
-	Metrics map[string]HistoryMetric `json:"metrics"` // by name
+	Metrics map[string]HistoryMetric `json:"metrics"` // by metric name
 }
 
 // HistoryMachine is the past of one machine.
 type HistoryMachine struct {
 	Node    string                   `json:"node"`    // name of the machine
-	Metrics map[string]HistoryMetric `json:"metrics"` // by name
+	Metrics map[string]HistoryMetric `json:"metrics"` // by metric name
 }
 
-// HistoryMetric is one quantity over time: a value a point, null where there was no reading.
+// HistoryMetric is one metric over time: one value per point, null if there was no reading.
 type HistoryMetric struct {
 	Unit  string  `json:"unit"`             // empty for a plain number
-	Mean  []Float `json:"mean" unit:"any"`  // of the readings of the step
-	Least []Float `json:"least" unit:"any"` // of the readings of the step
-	Most  []Float `json:"most" unit:"any"`  // of the readings of the step
+	Mean  []Float `json:"mean" unit:"any"`  // over the readings of the step
+	Least []Float `json:"least" unit:"any"` // over the readings of the step
+	Most  []Float `json:"most" unit:"any"`  // over the readings of the step
 }
 
-// NewHistory makes it of series. Devices are those that the store knows.
+// NewHistory makes it from series. devices are the devices that the store knows.
 func NewHistory(span PastSpan, g history.Grid, columns store.Columns, devices map[store.Key]store.Device, series []history.Series) History {
 	out := History{
 		PastSpan: span, Step: inSeconds(g.Step), Tier: g.Tier.String(), Start: timestamp(g.From), Points: g.Len(),
@@ -120,37 +121,37 @@ func newHistoryMetric(unit string, values []store.Value) HistoryMetric {
 // PastSession is one process on one GPU, from when it was first seen to when it was last seen.
 type PastSession struct {
 	PastGPU
-	PID     int     `json:"pid"`                        // of the process; another process can have had it at another time
-	Started *string `json:"started" format:"date-time"` // of the process. Null where that is not known
-	User    string  `json:"user"`                       // empty where that is not known
-	Name    string  `json:"name"`                       // of the process
-	Program string  `json:"program"`                    // what a person would call what ran; empty where it may not be shown
-	Command string  `json:"command"`                    // empty where it may not be shown
-	// What it belonged to; empty: to none, or not known.
+	PID     int     `json:"pid"`                        // process id; another process may have had it at another time
+	Started *string `json:"started" format:"date-time"` // when the process started. Null if unknown
+	User    string  `json:"user"`                       // user of the process; empty if unknown
+	Name    string  `json:"name"`                       // name of the process
+	Program string  `json:"program"`                    // the usual name of what ran; empty if it may not be shown
+	Command string  `json:"command"`                    // command line; empty if it may not be shown
+	// What it belonged to; empty if none or unknown.
 	Container string `json:"container"` // name or ID
-	Image     string `json:"image"`     // of the container
+	Image     string `json:"image"`     // image of the container
 	Pod       string `json:"pod"`       // "namespace/name"
-	Unit      string `json:"unit"`      // of systemd
+	Unit      string `json:"unit"`      // systemd unit
 	Job       string `json:"job"`       // "slurm:1234"
 
 	From    string  `json:"from" format:"date-time"`                   // when it was first seen on the GPU
 	To      string  `json:"to" format:"date-time"`                     // when it was last seen
 	Outcome string  `json:"outcome" enum:"open,ended,unseen,gpu_lost"` // how it ended
-	Seen    float64 `json:"seen_seconds"`                              // how much of that time gpuwhy looked
-	Busy    float64 `json:"busy_seconds"`                              // in which it was seen to work
+	Seen    float64 `json:"seen_seconds"`                              // how much of that time gpuwhy was reading
+	Busy    float64 `json:"busy_seconds"`                              // how much of that time it was seen to work
 
-	PeakMemory Bytes   `json:"peak_memory_mb"`       // the most that it held. Null where the driver never said
-	MeanMemory Bytes   `json:"mean_memory_mb"`       // the same as a mean. Null where the driver never said
-	SMSeconds  Float   `json:"sm_seconds"`           // how long all multiprocessors would have worked for the same. Null where no driver told
-	Joules     Joules  `json:"energy_joules"`        // its part of the draw above rest, an estimate. Null where that was never known
-	Known      float64 `json:"energy_known_seconds"` // for how much of the time the energy is known
-	// For how much of the time the energy is estimated, since what the GPU draws at rest was not known.
+	PeakMemory Bytes   `json:"peak_memory_mb"`       // the most memory it held. Null if the driver never reported it
+	MeanMemory Bytes   `json:"mean_memory_mb"`       // the mean memory it held. Null if the driver never reported it
+	SMSeconds  Float   `json:"sm_seconds"`           // the same work expressed as time of all multiprocessors. Null if no driver reported it
+	Joules     Joules  `json:"energy_joules"`        // its estimated share of the energy above idle. Null if it was never known
+	Known      float64 `json:"energy_known_seconds"` // how much of the time the energy is known for
+	// How much of the time the energy is estimated for, because the GPU's idle draw was unknown.
 	Estimated float64 `json:"energy_estimated_seconds"`
-	Method    string  `json:"energy_method"` // by what the draw was divided: sm_share, memory or mixed; or estimated, where some of it is; empty where it was not
-	Accounted bool    `json:"accounted"`     // the driver's accounting told of it afterwards: gpuwhy never saw it run
+	Method    string  `json:"energy_method"` // how the power draw was split: sm_share, memory or mixed; estimated if part of it is estimated; empty if it was not split
+	Accounted bool    `json:"accounted"`     // whether only the driver's accounting reported it, afterwards: gpuwhy never saw it run
 }
 
-// NewPastSession makes it of a session on a device.
+// NewPastSession makes it from a session on a device.
 func NewPastSession(s *store.Session, d *store.Device) PastSession {
 	out := PastSession{PastGPU: pastGPU(d)}
 	sessionTold.fill(&out, s)
@@ -172,32 +173,33 @@ func NewPastSession(s *store.Session, d *store.Device) PastSession {
 // PastUsage answers GET /api/gpu/usage.
 type PastUsage struct {
 	PastSpan
-	By    string     `json:"by" enum:"user,process,job,pod,container,unit,gpu,node,cluster"` // what it is summed by
-	Price Float      `json:"price_per_kwh" unit:"any"`                                       // of electricity. Null where none is set
-	Rows  []UsageRow `json:"usage"`                                                          // the longest held first
+	By    string     `json:"by" enum:"user,process,job,pod,container,unit,gpu,node,cluster"` // what the sums are grouped by
+	Price Float      `json:"price_per_kwh" unit:"any"`                                       // price of electricity. Null if none is set
+	Rows  []UsageRow `json:"usage"`                                                          // longest held first
 }
 
-// UsageRow is what one user, program, job, pod, container, unit of systemd, GPU, machine or cluster had.
+// UsageRow is the usage of one user, program, job, pod, container, systemd unit, GPU, machine or
+// cluster.
 type UsageRow struct {
-	Name string   `json:"name"`          // empty where that is not known, or for what ran in no job, pod, container or unit
-	User string   `json:"user"`          // of a program; else empty
-	GPU  *PastGPU `json:"gpu,omitempty"` // left out but for usage by GPU
+	Name string   `json:"name"`          // its name; empty if unknown, or for processes outside any job, pod, container or unit
+	User string   `json:"user"`          // user of a program; otherwise empty
+	GPU  *PastGPU `json:"gpu,omitempty"` // the GPU, in usage by GPU; otherwise left out
 
-	Sessions int      `json:"session_count"` // processes on GPUs
-	Devices  int      `json:"gpu_count"`     // GPUs that they were on
-	Held     float64  `json:"gpu_hours"`     // for how long they had GPUs
-	Busy     float64  `json:"busy_hours"`    // in which they worked
-	Idle     float64  `json:"idle_hours"`    // in which they only held them
-	SMHours  *float64 `json:"sm_hours"`      // how long all multiprocessors would have worked for the same. Null where no driver told
-	KWh      *float64 `json:"energy_kwh"`    // above rest, an estimate; of a GPU, and of the GPUs of a machine or a cluster, all that they drew, unless somebody's part is asked for. Null where that was never known
-	Known    float64  `json:"energy_known"`  // the part of the time, 0 to 1, for which the energy is known
-	// The part of the time, 0 to 1, for which the energy is estimated, since what the GPUs draw at rest was not known.
+	Sessions int      `json:"session_count"` // the number of processes on GPUs
+	Devices  int      `json:"gpu_count"`     // the number of GPUs they were on
+	Held     float64  `json:"gpu_hours"`     // how long they held GPUs
+	Busy     float64  `json:"busy_hours"`    // how much of that time they worked
+	Idle     float64  `json:"idle_hours"`    // how much of that time they only held them
+	SMHours  *float64 `json:"sm_hours"`      // the same work expressed as time of all multiprocessors. Null if no driver reported it
+	KWh      *float64 `json:"energy_kwh"`    // estimated energy above idle; for a GPU, machine or cluster, all energy of its GPUs, unless one user's share is requested. Null if it was never known
+	Known    float64  `json:"energy_known"`  // the share of the time, 0 to 1, that the energy is known for
+	// The share of the time, 0 to 1, that the energy is estimated for, because the GPUs' idle draw was unknown.
 	Estimated float64  `json:"energy_estimated"`
-	Cost      *float64 `json:"cost" unit:"any"` // of the energy. Null without a price
-	Peak      Bytes    `json:"peak_memory_mb"`  // the most that one process held. Null where the driver never said
+	Cost      *float64 `json:"cost" unit:"any"` // cost of the energy. Null without a price
+	Peak      Bytes    `json:"peak_memory_mb"`  // the most memory that one process held. Null if the driver never reported it
 }
 
-// NewPastUsage makes it. A price of 0 is none.
+// NewPastUsage makes it. A price of 0 means no price.
 func NewPastUsage(span PastSpan, by history.Grouping, price float64, devices map[store.Key]store.Device, list []history.Usage) PastUsage {
 	out := PastUsage{PastSpan: span, By: string(by)}
 	if price > 0 {
@@ -223,7 +225,7 @@ func NewPastUsage(span PastSpan, by history.Grouping, price float64, devices map
 	return out
 }
 
-// fine is a reading times a factor, to six decimals, since others have two; nil where it is absent.
+// fine is a reading times a factor, to six decimals instead of the usual two; nil if it is absent.
 func fine(r Float, factor float64) *float64 {
 	return pointer(gpu.Map(r, func(v float64) float64 { return math.Round(v*factor*1e6) / 1e6 }))
 }
@@ -233,46 +235,45 @@ func inHours(d time.Duration) float64 { return inSeconds(d) / 3600 }
 // PastWhy answers GET /api/gpu/why with a span.
 type PastWhy struct {
 	PastSpan
-	Sentence string        `json:"why"`      // what went on, in the order of time
-	Chapters []PastChapter `json:"chapters"` // work, and what was broken, by time; a thousand at most
-	Causes   []PastCause   `json:"causes"`   // what the answer was, and from when to when; a thousand at most
-	// The number of the first chapter and cause after these, for the parameter start. Null where there are no more.
+	Sentence string        `json:"why"`      // what happened, in order of time
+	Chapters []PastChapter `json:"chapters"` // work and failures, in order of time; at most a thousand
+	Causes   []PastCause   `json:"causes"`   // the causes, with their times; at most a thousand
+	// The value of start for the next chapters and causes. Null if there are no more.
 	Next *int `json:"next" unit:"any"`
 }
 
-// MostCauses is how many causes, and how many chapters, an answer about the past lists at once.
+// MostCauses is how many causes and how many chapters an answer about the past lists at once.
 const MostCauses = 1000
 
-// PastChapter is one thing that went on with a GPU for a while.
+// PastChapter is one thing that happened on a GPU for a while.
 type PastChapter struct {
 	PastGPU
 	From     string  `json:"from" format:"date-time"` // when it began
 	To       string  `json:"to" format:"date-time"`   // when it ended
 	Kind     string  `json:"kind"`                    // which rule found it
-	Who      string  `json:"who"`                     // whose work it was, or who held the GPU awake; empty where nobody can tell
-	Others   int     `json:"other_count"`             // who worked beside them
-	Mean     Percent `json:"utilization_percent"`     // the mean while it lasted. Null where nothing was read
-	Cooled   float64 `json:"cooled_seconds"`          // how long the GPU cooled after it; 0: not seen
+	Who      string  `json:"who"`                     // who worked, or who kept the GPU awake; empty if unknown
+	Others   int     `json:"other_count"`             // the number of others who worked at the same time
+	Mean     Percent `json:"utilization_percent"`     // mean utilization while it lasted. Null if nothing was read
+	Cooled   float64 `json:"cooled_seconds"`          // how long the GPU cooled down afterwards; 0 if not seen
 	Sentence string  `json:"sentence"`                // for people
 }
 
-// PastCause is a cause from when to when it stood.
+// PastCause is a cause with the time during which it stood.
 type PastCause struct {
-	ID      string  `json:"id"`       // the same for as long as the cause stands
+	ID      string  `json:"id"`       // the cause's key, unchanged while it stands
 	Kind    string  `json:"kind"`     // which rule found it
 	Node    string  `json:"node"`     // name of the machine
-	GPUUUID *string `json:"gpu_uuid"` // the GPU's key. Null where it is about the machine
-	// Whether the GPU's readings are real; empty where it is about the machine, or not known.
+	GPUUUID *string `json:"gpu_uuid"` // the GPU's key. Null if it is about the machine
+	// Whether the GPU's readings are real; empty if unknown or if it is about the machine.
 	GPUKind    gpu.Kind `json:"gpu_kind" enum:"live,simulated,recorded,"`
 	From       string   `json:"from" format:"date-time"` // when it began
-	To         string   `json:"to" format:"date-time"`   // when it was last so
-	Open       bool     `json:"open"`                    // whether it goes on
-	Sentence   string   `json:"sentence"`                // as it was said when the device drew most
-	Confidence float64  `json:"confidence"`              // how likely it is the true one, 0 to 1
+	To         string   `json:"to" format:"date-time"`   // when it was last seen
+	Open       bool     `json:"open"`                    // whether it is still going on
+	Sentence   string   `json:"sentence"`                // the sentence from the time of the highest power draw
+	Confidence float64  `json:"confidence"`              // how likely it is to be the true cause, 0 to 1
 }
 
-// NewPastWhy makes it, without the first chapters and causes. Of the causes those are given already that are listed, and one more where there
-// are more.
+// NewPastWhy makes it, skipping the first chapters. causes are already the ones to list, plus one more if there are more.
 func NewPastWhy(span PastSpan, s *history.Story, causes []store.Cause, first int, devices map[store.Key]store.Device) PastWhy {
 	chapters := s.Chapters[min(first, len(s.Chapters)):]
 	out := PastWhy{PastSpan: span, Sentence: s.Sentence}
@@ -284,7 +285,7 @@ func NewPastWhy(span PastSpan, s *history.Story, causes []store.Cause, first int
 	return out
 }
 
-// NewPastChapter makes it of a chapter of a story.
+// NewPastChapter makes it from a chapter of a story.
 func NewPastChapter(s *history.Story, c *history.Chapter, devices map[store.Key]store.Device) PastChapter {
 	d := devices[c.Key]
 	return PastChapter{
@@ -305,9 +306,9 @@ func NewPastCause(c *store.Cause, devices map[store.Key]store.Device) PastCause 
 
 // PastMoment answers GET /api/gpu/at.
 type PastMoment struct {
-	Asked string `json:"asked" format:"date-time"` // the time that was asked for
-	Found string `json:"found" format:"date-time"` // when the snapshot was read: the newest that is not later
-	Then  Update `json:"then"`                     // the machine as it was then. Its answer is made anew from what was kept
+	Asked string `json:"asked" format:"date-time"` // the requested time
+	Found string `json:"found" format:"date-time"` // when the snapshot was read: the last one up to that time
+	Then  Update `json:"then"`                     // the machine as it was then. Its answer is recomputed from the stored data
 }
 
 // NewPastMoment makes it.
@@ -317,13 +318,13 @@ func NewPastMoment(asked time.Time, m *insight.Moment) PastMoment {
 
 // PastEvent is something that happened.
 type PastEvent struct {
-	ID       string  `json:"id"`                      // the same for the same event
+	ID       string  `json:"id"`                      // the event's key
 	Time     string  `json:"time" format:"date-time"` // when it happened
 	Kind     string  `json:"kind"`                    // such as "xid" or "alert_fired"
-	Severity string  `json:"severity"`                // "info", "warning" or "critical"; empty: none
+	Severity string  `json:"severity"`                // "info", "warning" or "critical"; empty if none
 	Node     string  `json:"node"`                    // name of the machine
-	GPUUUID  *string `json:"gpu_uuid"`                // the GPU's key. Null where it is about the machine
-	// Whether the GPU's readings are real; empty where it is about the machine, or not known.
+	GPUUUID  *string `json:"gpu_uuid"`                // the GPU's key. Null if it is about the machine
+	// Whether the GPU's readings are real; empty if unknown or if it is about the machine.
 	GPUKind gpu.Kind `json:"gpu_kind" enum:"live,simulated,recorded,"`
 	Text    string   `json:"text"` // for people
 }
@@ -341,43 +342,44 @@ func NewPastEvent(e *store.Event, devices map[store.Key]store.Device) PastEvent 
 // PastSessions answers GET /api/gpu/sessions.
 type PastSessions struct {
 	PastSpan
-	Sessions []PastSession `json:"sessions"` // by when they began
+	Sessions []PastSession `json:"sessions"` // in the order in which they began
 }
 
 // PastEvents answers GET /api/events.
 type PastEvents struct {
 	PastSpan
-	Events []PastEvent `json:"events"` // the oldest first
+	Events []PastEvent `json:"events"` // oldest first
 }
 
 // PastCauses answers GET /api/gpu/causes.
 type PastCauses struct {
 	PastSpan
-	Causes []PastCause `json:"causes"` // by when they began
+	Causes []PastCause `json:"causes"` // in the order in which they began
 }
 
 // PastReadings answers GET /api/gpu/readings.
 type PastReadings struct {
 	PastSpan
-	Tier     string        `json:"tier" enum:"raw,1m,15m,6h"` // what was asked for
-	Readings []PastReading `json:"readings"`                  // those of one GPU and tier by time
+	Tier     string        `json:"tier" enum:"raw,1m,15m,6h"` // the requested tier
+	Readings []PastReading `json:"readings"`                  // in order of time for each GPU and tier
 }
 
-// PastReading is one reading, or those of a minute, a quarter of an hour or six hours, as they are kept.
+// PastReading is one stored reading, or one stored row of a minute, a quarter of an hour or six hours.
 type PastReading struct {
 	Time string `json:"time" format:"date-time"` // when it began
-	// What it is: spans that are not complete yet come as what they are made of.
+	// The tier of this row: a span that is not complete yet comes as the finer rows that it is made
+	// of.
 	Tier string `json:"tier" enum:"raw,1m,15m,6h"`
 	PastGPU
-	State string           `json:"state" enum:"state"`         // of the GPU, at the end; empty for a machine
-	Count int              `json:"reading_count"`              // readings that it is made of
-	Mean  map[string]Float `json:"mean" unit:"any"`            // by metric; what was not read is left out
-	Least map[string]Float `json:"least,omitempty" unit:"any"` // of spans
-	Most  map[string]Float `json:"most,omitempty" unit:"any"`  // of spans
-	Doubt []string         `json:"doubtful,omitempty"`         // metrics of a reading that can't be right
+	State string           `json:"state" enum:"state"`         // state of the GPU at the end; empty for a machine
+	Count int              `json:"reading_count"`              // the number of readings that it is made of
+	Mean  map[string]Float `json:"mean" unit:"any"`            // by metric; metrics that were not read are left out
+	Least map[string]Float `json:"least,omitempty" unit:"any"` // by metric, for spans
+	Most  map[string]Float `json:"most,omitempty" unit:"any"`  // by metric, for spans
+	Doubt []string         `json:"doubtful,omitempty"`         // metrics of a reading with impossible values
 }
 
-// NewPastReading makes it of a row: its columns with these numbers, or all. Spans says that rows of spans were asked for.
+// NewPastReading makes it from the given columns of a row. spans says that rows of spans were requested.
 func NewPastReading(r *store.Row, d *store.Device, all store.Columns, columns []int, spans bool) PastReading {
 	out := PastReading{
 		Time: timestamp(r.Time), Tier: r.Tier.String(), PastGPU: pastGPU(d), State: string(r.State), Count: r.Readings,
@@ -402,7 +404,7 @@ func NewPastReading(r *store.Row, d *store.Device, all store.Columns, columns []
 	return out
 }
 
-// ReadingColumns are those of readings as CSV.
+// ReadingColumns are the columns of readings as CSV.
 func ReadingColumns(all store.Columns, columns []int, spans bool) []string {
 	out := []string{"time", "tier", "node", "gpu_uuid", "gpu_id", "gpu_name", "gpu_kind", "state", "reading_count", "doubtful"}
 	for _, c := range columns {
@@ -430,24 +432,24 @@ func (r *PastReading) CSV(all store.Columns, columns []int, spans bool) []string
 // PastSize answers GET /api/gpu/history/size.
 type PastSize struct {
 	Measured string `json:"measured_at" format:"date-time"` // when it was measured
-	Bytes    int64  `json:"size_bytes"`                     // of all, on disk
-	// About what all of it takes once it is kept for as long as --history-retention says.
+	Bytes    int64  `json:"size_bytes"`                     // total size on disk
+	// Estimated total size once --history-retention is reached.
 	Full  int64          `json:"full_size_bytes"`
-	How   string         `json:"how"`   // how that was computed, for people
-	Kinds []PastSizeKind `json:"kinds"` // what is kept
+	How   string         `json:"how"`   // how the estimate was made, for people
+	Kinds []PastSizeKind `json:"kinds"` // the kinds of stored data
 }
 
-// PastSizeKind is one kind of what is kept.
+// PastSizeKind is one kind of stored data.
 type PastSizeKind struct {
-	Kind   string   `json:"kind" enum:"raw,1m,15m,6h,frames,sessions,causes,events"` // what it is
-	Rows   int64    `json:"row_count"`                                               // how many there are
-	Bytes  int64    `json:"size_bytes"`                                              // that they take
-	Oldest *string  `json:"oldest" format:"date-time"`                               // when the oldest begins. Null where there is none
-	Newest *string  `json:"newest" format:"date-time"`                               // when the newest ends, or of readings begins. Null where there is none
-	For    *float64 `json:"kept_seconds"`                                            // how long they are kept. Null: for ever
-	// Once they are kept for so long. Null where that can't be told yet.
+	Kind   string   `json:"kind" enum:"raw,1m,15m,6h,frames,sessions,causes,events"` // the kind of data
+	Rows   int64    `json:"row_count"`                                               // the number of rows
+	Bytes  int64    `json:"size_bytes"`                                              // their size
+	Oldest *string  `json:"oldest" format:"date-time"`                               // when the oldest begins. Null if there is none
+	Newest *string  `json:"newest" format:"date-time"`                               // when the newest ends; for readings, when it begins. Null if there is none
+	For    *float64 `json:"kept_seconds"`                                            // how long they are kept. Null means for ever
+	// Estimated number once they are kept for that long. Null if unknown yet.
 	FullRows  *int64 `json:"full_row_count"`
-	FullBytes *int64 `json:"full_size_bytes"` // the same in bytes
+	FullBytes *int64 `json:"full_size_bytes"` // the same estimate in bytes
 }
 
 // NewPastSize makes it.
@@ -469,13 +471,13 @@ func NewPastSize(f *history.Footprint) PastSize {
 	}
 }
 
-// UsageColumns are those of usage as CSV.
+// UsageColumns are the columns of usage as CSV.
 var UsageColumns = []string{
 	"name", "user", "gpu_uuid", "session_count", "gpu_count", "gpu_hours", "busy_hours", "idle_hours", "sm_hours", "energy_kwh", "energy_known",
 	"cost", "peak_memory_mb", "gpu_kind", "energy_estimated",
 }
 
-// CSV is the row as a line of [UsageColumns]. Of a sum over GPUs its kind is all of these.
+// CSV is the row as a line of [UsageColumns]. A sum over GPUs lists all of these kinds.
 func (u UsageRow) CSV(kinds []gpu.Kind) []string {
 	uuid, kind := "", strings.Join(listOf(kinds, func(k *gpu.Kind) string { return string(*k) }), " ")
 	if u.GPU != nil {
@@ -487,7 +489,7 @@ func (u UsageRow) CSV(kinds []gpu.Kind) []string {
 	}
 }
 
-// cell is a number as in JSON; empty where that is null.
+// cell is a number as in JSON; empty if that is null.
 func cell(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil || string(text) == "null" {

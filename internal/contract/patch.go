@@ -8,13 +8,13 @@ import (
 	"reflect"
 )
 
-// identities are the lists that are objects in a patch, by the member of their elements that tells them apart.
+// identities are the lists that become objects in a patch, with the member that identifies their elements.
 var identities = map[string]string{"gpus": "gpu_uuid", "instances": "uuid", "processes": "pid", "causes": "id"}
 
-// Patch is a JSON merge patch (RFC 7386) that makes the keyed form of one update that of another; without a before, the
-// whole. In the keyed form a list of things that have an identity is an object by it (gpus by gpu_uuid, instances by uuid,
-// processes by pid, causes by id; a second one of the same identity has "#2" after it), and what is null is not there: a merge patch
-// can't say more. An error means that one of the two is no JSON object.
+// Patch returns a JSON merge patch (RFC 7386) that turns the keyed form of one update into the keyed form of another; without a
+// before, it is the whole update. In the keyed form, a list of things with an identity is an object keyed by it (gpus by
+// gpu_uuid, instances by uuid, processes by pid, causes by id; a second one with the same identity gets "#2" after it), and null
+// values are left out, because a merge patch can't express them. An error means that one of the two is not a JSON object.
 func Patch(before, after []byte) ([]byte, error) {
 	from, err := keyed(before)
 	if err != nil {
@@ -41,7 +41,7 @@ func keyed(text []byte) (map[string]any, error) {
 	return whole, nil
 }
 
-// form makes a value's keyed form. The name is that of the member that it is.
+// form makes a value's keyed form. name is the name of the member that holds it.
 func form(name string, value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -87,7 +87,7 @@ func differences(from, to map[string]any) map[string]any {
 			if inner := differences(a, b); len(inner) > 0 {
 				out[name] = inner
 			}
-		case object2: // a merge patch makes what is no object an empty one first
+		case object2: // a merge patch first turns a non-object into an empty object
 			out[name] = differences(nil, b)
 		case !had || !reflect.DeepEqual(before, now):
 			out[name] = now

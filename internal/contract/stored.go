@@ -12,11 +12,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// An answer about the past has members of two kinds: those that are told as they are kept, which are found by the name that package store declares for
-// them, and those that are made of others. Only the second stand in code. Members are looked up by reflection, as package json does beside it: a table of
-// functions would be one more list of all fields.
+// An answer about the past has members of two kinds: those that are copied from the store unchanged, found by the name that
+// package store declares for them, and those computed from others. Only the second kind is written out in code. Members are
+// looked up by reflection, as package json does anyway: a table of functions would be one more list of all fields.
 
-// members are the fields of A by their JSON names, in the order of JSON, with those of what it embeds.
+// members are the fields of A by their JSON names, in JSON order, including fields of embedded
+// structs.
 func members[A any]() (names []string, places [][]int) {
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[A]()) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
@@ -26,7 +27,7 @@ func members[A any]() (names []string, places [][]int) {
 	return names, places
 }
 
-// told are the members of A that are told as they are kept of a T.
+// told are the members of A that are copied unchanged from a T.
 type told[A, T any] []toldField[T]
 
 type toldField[T any] struct {
@@ -50,7 +51,7 @@ func newTold[A, T any](t *store.Table[T]) (out told[A, T]) {
 	return out
 }
 
-// fill sets the members. A time that is not known is null, and durations are seconds.
+// fill sets the members. An unknown time is null, and durations are seconds.
 func (t told[A, T]) fill(out *A, v *T) {
 	answer := reflect.ValueOf(out).Elem()
 	for i := range t {
@@ -92,8 +93,8 @@ type csvTable[A any] struct {
 	places [][]int
 }
 
-// newCSVTable makes one of these columns, in their order, and after them all members that come later to A: so the columns of a table stay where they are.
-// A name with a minus is of a member that is left out.
+// newCSVTable makes a table with these columns in this order, followed by all other members of A, so columns keep their place
+// when A grows. A name with a minus is a member to leave out.
 func newCSVTable[A any](columns ...string) (out csvTable[A]) {
 	names, places := members[A]()
 	for _, name := range append(columns, names...) {

@@ -11,43 +11,43 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// Cause is one reason why a GPU is hot, loud or busy, or why that can't be told.
+// Cause is one reason why a GPU is hot, loud or busy, or why that is unknown.
 type Cause struct {
-	ID         string     `json:"id"`                               // the same for as long as the cause stands
+	ID         string     `json:"id"`                               // the cause's key, unchanged while it stands
 	Kind       string     `json:"kind"`                             // which rule found it; docs/why.md lists them
 	Node       string     `json:"node"`                             // name of the machine
-	GPUID      *int       `json:"gpu_id" unit:"count"`              // place by PCI address. Null where it is about the machine
-	GPUUUID    *string    `json:"gpu_uuid"`                         // the GPU's key. Null where it is about the machine
-	GPUName    *string    `json:"gpu_name"`                         // product name. Null where it is about the machine
+	GPUID      *int       `json:"gpu_id" unit:"count"`              // place by PCI address. Null if it is about the machine
+	GPUUUID    *string    `json:"gpu_uuid"`                         // the GPU's key. Null if it is about the machine
+	GPUName    *string    `json:"gpu_name"`                         // product name. Null if it is about the machine
 	Sentence   string     `json:"sentence"`                         // for people, in plain English
-	Confidence float64    `json:"confidence" unit:"count"`          // how likely it is the true one, 0 to 1: a judgment
+	Confidence float64    `json:"confidence" unit:"count"`          // how likely it is to be the true cause, 0 to 1: a judgment
 	Certainty  string     `json:"certainty" enum:"high,medium,low"` // the same as a word
-	Since      *string    `json:"since" format:"date-time"`         // when it began. Null where that was not seen
-	Evidence   []Evidence `json:"evidence"`                         // the figures that it rests on
-	Advice     string     `json:"advice"`                           // what would stop it; empty where there is nothing to do
+	Since      *string    `json:"since" format:"date-time"`         // when it began. Null if that was not seen
+	Evidence   []Evidence `json:"evidence"`                         // the figures it is based on
+	Advice     string     `json:"advice"`                           // what would stop it; empty if there is nothing to do
 }
 
-// Evidence is one figure that a cause rests on.
+// Evidence is one figure that a cause is based on.
 type Evidence struct {
 	Name  string  `json:"name"`                  // what was read
-	Value Float   `json:"value" unit:"any"`      // in the unit beside it. Null where the evidence is a text
-	Unit  string  `json:"unit"`                  // empty for a plain number or a text
+	Value Float   `json:"value" unit:"any"`      // the value, in unit. Null if the evidence is text
+	Unit  string  `json:"unit"`                  // unit of value; empty for a plain number or text
 	Text  string  `json:"text"`                  // the value for people, with its unit
-	At    *string `json:"at" format:"date-time"` // when it was read or happened. Null where that is not known
-	// whether the time in at is the evidence, and text has the same in words; left out where not
+	At    *string `json:"at" format:"date-time"` // when it was read or happened. Null if unknown
+	// whether the time in at is the evidence, which text then says in words; left out if false
 	Moment bool `json:"moment,omitempty"`
 }
 
-// Layers are an answer from the shortest text to more.
+// Layers are an answer, from its shortest form to more detail.
 type Layers struct {
-	Headline string `json:"headline"` // the answer in at most ten words, without figures but for the time until it is quiet
-	// whether something is broken, and the headline says so: a GPU is lost or does not answer, a fan fails, or
-	// no GPU can be read; left out where not
+	Headline string `json:"headline"` // the answer in at most ten words, without figures except the time until it is quiet
+	// whether the headline reports something broken: a GPU is lost or does not answer, a fan fails, or no
+	// GPU can be read; left out if false
 	Broken bool   `json:"broken,omitempty"`
-	Facts  []Fact `json:"facts"`  // what it rests on, at most four
-	Rest   string `json:"rest"`   // what else there is to know, in a line; may be empty
+	Facts  []Fact `json:"facts"`  // the main figures, at most four
+	Rest   string `json:"rest"`   // what else to know, in one line; may be empty
 	Action Action `json:"action"` // what would stop it
-	// What comes next, what is soonest first; left out where nothing can be told. /api/gpu/forecast says how well it is known.
+	// What comes next, soonest first; left out if there is no forecast. /api/gpu/forecast says how reliable each is.
 	Next []Prospect `json:"next,omitempty"`
 }
 
@@ -55,20 +55,20 @@ type Layers struct {
 type Prospect struct {
 	Kind     string `json:"kind" enum:"memory_full,limit_reached,quiet,energy,cost,usually_free"` // what is forecast
 	Text     string `json:"text"`                                                                 // in a few words, such as "memory full in about 26 min"
-	Sentence string `json:"sentence"`                                                             // the same with the GPU and the interval
-	Left     Float  `json:"left_seconds"`                                                         // time until it comes. Null of what has no such time
+	Sentence string `json:"sentence"`                                                             // the same, with the GPU and the interval
+	Left     Float  `json:"left_seconds"`                                                         // time until then. Null for forecasts without such a time
 }
 
 // Fact is a short text for people, such as a reading with its unit.
 type Fact struct {
 	Text    string `json:"text"`    // such as "85 °C"
-	Warning bool   `json:"warning"` // whether it is near a limit, or beyond it
+	Warning bool   `json:"warning"` // whether it is near or beyond a limit
 }
 
 // Action is what a person can do. gpuwhy never does it.
 type Action struct {
-	Text    string `json:"text"`    // a sentence or two; empty where there is nothing to do
-	Command string `json:"command"` // the exact command for it; empty where there is none
+	Text    string `json:"text"`    // a sentence or two; empty if there is nothing to do
+	Command string `json:"command"` // the exact command; empty if there is none
 }
 
 // NewLayers makes them of the answer about a machine.
@@ -81,7 +81,7 @@ func NewLayersOfOne(a *explain.DeviceAnswer) Layers {
 	return l
 }
 
-// nextOf is what comes next of a device; nil where nothing can be told.
+// nextOf is what comes next for a device; nil without forecasts.
 func nextOf(a *explain.DeviceAnswer) (out []Prospect) {
 	for _, p := range a.Next {
 		left := gpu.Map(p.Left, func(d time.Duration) float64 { return math.Round(d.Seconds()) })
@@ -96,12 +96,12 @@ func newLayers(l *explain.Layers, broken bool) Layers {
 
 // Why answers GET /api/gpu/why: why the machine's fans run.
 type Why struct {
-	Timestamp string `json:"timestamp" format:"date-time"` // of the snapshot; the monitor's start, before the first
+	Timestamp string `json:"timestamp" format:"date-time"` // time of the snapshot; before the first, when the monitor started
 	Node      string `json:"node"`                         // name of the machine
-	Source    string `json:"source" enum:"source"`         // where the readings come from
+	Source    string `json:"source" enum:"source"`         // the source of the readings
 	Layers
 	Why    string   `json:"why"`    // the answer in one sentence
-	Causes []Cause  `json:"causes"` // all causes: of the machine, then of each GPU, the loudest first
+	Causes []Cause  `json:"causes"` // all causes: first the machine's, then each GPU's, loudest first
 	GPUs   []GPUWhy `json:"gpus"`   // each GPU's answer in one sentence, by gpu_id
 }
 
@@ -111,8 +111,8 @@ type GPUWhy struct {
 	GPUUUID string `json:"gpu_uuid"`             // the GPU's key
 	GPUName string `json:"gpu_name"`             // product name
 	Node    string `json:"node"`                 // name of the machine
-	Source  string `json:"source" enum:"source"` // where the readings come from
-	State   string `json:"state" enum:"state"`   // whether the GPU can be read
+	Source  string `json:"source" enum:"source"` // the source of the readings
+	State   string `json:"state" enum:"state"`   // whether gpuwhy can read the GPU
 	Layers
 	Why string `json:"why"` // the answer in one sentence
 }
@@ -121,7 +121,7 @@ type GPUWhy struct {
 type OneWhy struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // of the snapshot
 	GPUWhy
-	Causes []Cause `json:"causes"` // the most important first
+	Causes []Cause `json:"causes"` // most important first
 }
 
 // NewWhy makes it.
@@ -146,7 +146,7 @@ func newGPUWhy(a *explain.DeviceAnswer) GPUWhy {
 	return GPUWhy{d.Index, d.UUID, d.Name, d.Node, d.Source, string(d.State), NewLayersOfOne(a), a.Sentence}
 }
 
-// mostCauses is how many causes an update has: those of the loudest GPUs. /api/gpu/why has all.
+// mostCauses is how many causes an update lists, those of the loudest GPUs. /api/gpu/why has all.
 const mostCauses = 64
 
 // causes are newCauses. Causes about no node get the name of the monitor's node.

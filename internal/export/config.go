@@ -71,7 +71,7 @@ func OTLP(urls []string, file string) ([]Destination, error) { return destinatio
 
 func destinations(f format, urls []string, file string) (all []Destination, err error) {
 	if len(urls) > mostDestinations {
-		return nil, fmt.Errorf("--%s: %d addresses; %d at most", names[f], len(urls), mostDestinations)
+		return nil, fmt.Errorf("--%s: %d addresses given, at most %d are allowed", names[f], len(urls), mostDestinations)
 	}
 	for _, text := range urls {
 		u, err := url.Parse(text)
@@ -80,7 +80,7 @@ func destinations(f format, urls []string, file string) (all []Destination, err 
 			// The text may have a secret.
 			return nil, fmt.Errorf("--%s: give a URL that begins with http:// or https://, such as https://metrics.example.org%s", names[f], examplePath[f])
 		case u.User != nil:
-			return nil, fmt.Errorf("--%s: a URL with a password shows it to everybody who lists processes: put it into the file of --%s-credentials", names[f], names[f])
+			return nil, fmt.Errorf("--%s: a password in a URL is visible to everybody who lists processes: put it in the file of --%s-credentials", names[f], names[f])
 		}
 		if f == otlp && strings.Trim(u.Path, "/") == "" {
 			u.Path = examplePath[otlp]
@@ -89,7 +89,7 @@ func destinations(f format, urls []string, file string) (all []Destination, err 
 		shown.RawQuery = ""
 		d := Destination{Name: names[f] + " " + shown.String(), format: f, url: u.String()}
 		if slices.ContainsFunc(all, func(other Destination) bool { return other.Name == d.Name }) {
-			return nil, fmt.Errorf("--%s: %s is there twice", names[f], shown.String())
+			return nil, fmt.Errorf("--%s: %s is given twice", names[f], shown.String())
 		}
 		all = append(all, d)
 	}
@@ -97,7 +97,7 @@ func destinations(f format, urls []string, file string) (all []Destination, err 
 		return all, nil
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("--%s-credentials is of no use without --%s", names[f], names[f])
+		return nil, fmt.Errorf("--%s-credentials has no effect without --%s", names[f], names[f])
 	}
 	if err := readCredentials(all, urls, file); err != nil {
 		return nil, fmt.Errorf("--%s-credentials %s: %w", names[f], file, err)
@@ -115,7 +115,7 @@ func readCredentials(all []Destination, urls []string, file string) error {
 	}
 	var node yaml.Node
 	if err := yaml.Unmarshal(text, &node); err != nil || len(node.Content) == 0 {
-		return errors.New("it is no YAML")
+		return errors.New("it is not valid YAML")
 	}
 	var list []credentials
 	var one credentials
@@ -126,10 +126,10 @@ func readCredentials(all []Destination, urls []string, file string) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(into); err != nil {
-		return errors.New("it may have url, username, password, bearer_token and headers, or a list of such")
+		return errors.New("it may have url, username, password, bearer_token and headers, or a list of such entries")
 	}
 	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
-		return errors.New("one YAML document is read, and there are more")
+		return errors.New("it has several YAML documents, and only one is allowed")
 	}
 	if list == nil {
 		list = []credentials{one}
@@ -141,11 +141,11 @@ func readCredentials(all []Destination, urls []string, file string) error {
 		case c.URL == "" && len(all) == 1 && len(list) == 1:
 			at = 0
 		case c.URL == "":
-			return errors.New("where there are several addresses, each entry names its url")
+			return errors.New("with several addresses, each entry needs its url")
 		case at < 0:
 			return errors.New("it has credentials for an address that is not given")
 		case all[at].URL != "":
-			return errors.New("it has credentials for one address twice")
+			return errors.New("it has two sets of credentials for one address")
 		}
 		if err := c.check(); err != nil {
 			return err
@@ -166,11 +166,11 @@ func (c *credentials) check() error {
 	case c.Password != "" && c.Username == "":
 		return errors.New("a password needs a username")
 	case strings.Contains(c.Username, ":"):
-		return errors.New("a username can't have a colon")
+		return errors.New("a username can't contain a colon")
 	}
 	for _, value := range []string{c.Username, c.Password, c.BearerToken} {
 		if !httpguts.ValidHeaderFieldValue(value) || strings.TrimSpace(value) != value {
-			return errors.New("a value has a character that can't be sent, or begins or ends with a space")
+			return errors.New("a value has a character that can't be sent, or starts or ends with a space")
 		}
 	}
 	for name, value := range c.Headers {

@@ -198,7 +198,7 @@ func (d *destination) sent(b *batch, rejected int, err *failure) (again bool) {
 	}
 	if err == nil {
 		if d.now.Err != nil {
-			d.log.Info("series are taken again", "to", d.Name)
+			d.log.Info("the destination accepts series again", "to", d.Name)
 		}
 		d.now.Err, d.told = nil, ""
 		return again
@@ -209,7 +209,7 @@ func (d *destination) sent(b *batch, rejected int, err *failure) (again bool) {
 	d.now.Err = &gpu.Advice{What: d.Name + " " + err.what, Try: err.try, Err: err.cause}
 	if d.told != err.what {
 		d.told = err.what
-		d.log.Warn("series are not taken", "to", d.Name, "why", err.what, "try", err.try, "err", err.cause)
+		d.log.Warn("the destination does not accept series", "to", d.Name, "why", err.what, "try", err.try, "err", err.cause)
 	}
 	return again
 }
@@ -228,7 +228,7 @@ func (d *destination) send(ctx context.Context, body []byte) (rejected int, err 
 	defer cancel()
 	req, wrong := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if wrong != nil {
-		return 0, &failure{what: "has an address that is none", try: "give another"}
+		return 0, &failure{what: "has an invalid address", try: "correct it"}
 	}
 	d.set(req.Header)
 	req.Header.Set("User-Agent", "gpuwhy/"+d.version)
@@ -250,7 +250,7 @@ func (d *destination) send(ctx context.Context, body []byte) (rejected int, err 
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if strings.HasPrefix(kind, "text/html") {
-		return 0, &failure{what: "answers with a web page, not as a receiver", try: "give the address that takes series; if it is a login page, give credentials"}
+		return 0, &failure{what: "answers with a web page, which a receiver would not", try: "use the address that accepts series; if this is a login page, add credentials"}
 	}
 	if d.format == otlp {
 		return d.partial(kind, said)
@@ -263,18 +263,18 @@ func unreachable(err error) *failure {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
 	}
-	f := &failure{again: true, cause: err, what: "can't be reached", try: "look whether it runs, and whether this machine may reach it"}
+	f := &failure{again: true, cause: err, what: "can't be reached", try: "check that it is running and that this machine can reach it"}
 	_, dns := errors.AsType[*net.DNSError](err)
 	var timeout net.Error
 	switch {
 	case dns:
-		f.what, f.try = "has a name that nobody knows", "look at the name"
+		f.what, f.try = "has an unknown host name", "check the name"
 	case neterr.Refused(err):
-		f.what, f.try = "can't be reached: nobody listens there", "start it, or look at the address"
+		f.what, f.try = "can't be reached: nothing is listening there", "start it, or check the address"
 	case strings.Contains(err.Error(), "x509: ") || strings.Contains(err.Error(), "tls: "):
-		f.what, f.try = "can't be trusted: "+printable(err.Error()), "have its certificate made for its name, by an authority that this machine knows (SSL_CERT_FILE names more)"
+		f.what, f.try = "can't be trusted: "+printable(err.Error()), "give it a certificate for its name from an authority that this machine trusts (SSL_CERT_FILE adds more)"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		f.what, f.try = "does not answer in time", "look at its load"
+		f.what, f.try = "does not answer in time", "check its load"
 	}
 	return f
 }
@@ -288,22 +288,22 @@ func (d *destination) refused(res *http.Response, said []byte) *failure {
 	}
 	switch {
 	case status < 400:
-		f.what += " and sends us elsewhere"
-		f.try = "give the address that it leads to: gpuwhy follows none"
+		f.what += " and redirects"
+		f.try = "use the address it redirects to; gpuwhy does not follow redirects"
 	case status == http.StatusTooManyRequests:
-		f.again, f.try = true, "it has too much to do: let it take more, or make --interval longer"
+		f.again, f.try = true, "it is overloaded: raise its limits, or make --interval longer"
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		f.try = "look at the credentials in the file, and at what they may do"
+		f.try = "check the credentials in the file and their permissions"
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		f.try = "look at the path of the address, and whether its receiver is switched on"
+		f.try = "check the path of the address, and that its receiver is enabled"
 	case status == http.StatusRequestEntityTooLarge:
-		f.try = "let it take bodies of 4 MB"
+		f.try = "let it accept bodies of 4 MB"
 	case status < 500:
-		f.try = "what it refuses is given up; the log has what it says: series that are too old, twice there, or over its limits"
+		f.try = "gpuwhy drops what it refuses; the log has the reason, such as series that are too old, sent twice or over its limits"
 	default:
 		// OTLP names the statuses after which a request may be sent again; remote write sends after each of 5xx.
 		f.again = d.format == remoteWrite || status == 502 || status == 503 || status == 504
-		f.try = "look into its log"
+		f.try = "check its log"
 	}
 	if f.again {
 		f.after = retryAfter(res.Header.Get("Retry-After"), d.clock.Now())
@@ -334,11 +334,11 @@ func (d *destination) partial(kind string, said []byte) (rejected int, err *fail
 	for len(said) > 0 {
 		field, kind, n := protowire.ConsumeTag(said)
 		if n < 0 {
-			return 0, &failure{what: "answers with what is no OTLP", try: "look whether the address is that of an OTLP receiver"}
+			return 0, &failure{what: "does not answer in OTLP", try: "check that the address is an OTLP receiver's"}
 		}
 		said = said[n:]
 		if n = protowire.ConsumeFieldValue(field, kind, said); n < 0 {
-			return 0, &failure{what: "answers with what is no OTLP", try: "look whether the address is that of an OTLP receiver"}
+			return 0, &failure{what: "does not answer in OTLP", try: "check that the address is an OTLP receiver's"}
 		}
 		if field == 1 && kind == protowire.BytesType {
 			inner, _ := protowire.ConsumeBytes(said)
@@ -373,7 +373,7 @@ func partialSuccess(b []byte) (rejected int, err *failure) {
 	if rejected == 0 {
 		return 0, nil // a warning at most
 	}
-	return rejected, &failure{what: "does not take all", try: "the log has what it says", cause: errors.New(cmp.Or(why, "it does not say why"))}
+	return rejected, &failure{what: "does not accept everything", try: "see the log for its reason", cause: errors.New(cmp.Or(why, "it gives no reason"))}
 }
 
 // printable is a text of a receiver, in one line that is not long.

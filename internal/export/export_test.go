@@ -323,12 +323,12 @@ func TestAnswers(t *testing.T) {
 			w.WriteHeader(map[bool]int{true: 429, false: 200}[n < 3])
 		}, 3, false, ""},
 		"unavailable": {func(n int, w http.ResponseWriter) { w.WriteHeader(map[bool]int{true: 503, false: 200}[n < 4]) }, 4, false, ""},
-		"refused":     {func(_ int, w http.ResponseWriter) { http.Error(w, "too <b>old", http.StatusBadRequest) }, 1, true, "answers 400 Bad Request: what it refuses is given up"},
-		"not let in":  {func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, 1, true, "look at the credentials"},
+		"refused":     {func(_ int, w http.ResponseWriter) { http.Error(w, "too <b>old", http.StatusBadRequest) }, 1, true, "answers 400 Bad Request: gpuwhy drops what it refuses"},
+		"not let in":  {func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusUnauthorized) }, 1, true, "check the credentials"},
 		"elsewhere": {func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Location", "http://127.0.0.1:1/")
 			w.WriteHeader(http.StatusTemporaryRedirect)
-		}, 1, true, "sends us elsewhere"},
+		}, 1, true, "redirects"},
 		"page": {func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte("<p>log in"))
@@ -336,11 +336,11 @@ func TestAnswers(t *testing.T) {
 		"garbage": {func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = w.Write([]byte("\xff\xff\xff"))
-		}, 1, true, "no OTLP"},
+		}, 1, true, "does not answer in OTLP"},
 		"partial": {func(_ int, w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = w.Write(partial)
-		}, 1, false, "does not take all"},
+		}, 1, false, "does not accept everything"},
 		"broken": {func(_ int, w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) }, 1, true, "answers 500"},
 	} {
 		t.Run(name, func(t *testing.T) {

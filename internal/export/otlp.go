@@ -49,7 +49,7 @@ func (r *request) addOTLP(p *Pusher, n *subject, readings metrics.Readings, ende
 		Resource: &resource.Resource{Attributes: about}, ScopeMetrics: scopes,
 	}}})
 	if err != nil { // a text that is no UTF-8
-		p.cfg.Log.Error("series can't be written", "part", "export", "node", n.name, "err", err)
+		p.cfg.Log.Error("series can't be encoded", "part", "export", "node", n.name, "err", err)
 		return
 	}
 	r.body, r.samples = body, r.samples+c.points

@@ -34,10 +34,10 @@ type Site struct {
 func (*Site) Name() string { return "fleet" }
 
 var (
-	clusterParam = apidoc.InQuery("cluster_id", "Narrows to a cluster; all of them if it is left out.", contract.LocalCluster)
+	clusterParam = apidoc.InQuery("cluster_id", "Only this cluster. Default: all.", contract.LocalCluster)
 
 	noGPU          = gpu.Nodes{{Source: gpu.SourceNVML}}
-	noGPUInCluster = serve.Refused("The cluster that was named has no node with a GPU.", emptyCluster(contract.LocalCluster, noGPU))
+	noGPUInCluster = serve.Refused("The named cluster has no node with a GPU.", emptyCluster(contract.LocalCluster, noGPU))
 	unknownCluster = serve.Refused("There is no such cluster.", new(Site).noCluster(nil, "other"))
 	unknownNode    = serve.Refused("There is no such cluster, or no such machine with a GPU in it.", noGPUNode("other"))
 	ofCluster      = apidoc.Parts{noGPUInCluster, unknownCluster, serve.BadQuery, serve.NotReadYet}
@@ -49,19 +49,19 @@ func (s *Site) Routes() []serve.Route {
 	oneNode := apidoc.Parts{serve.OK("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, serve.BadQuery, serve.NotReadYet}
 	return []serve.Route{
 		serve.Read("/api/v1/monitoring/gpu-metrics", serve.Derived(s.Kit, contract.NewFleet),
-			contract.ClientFleet, "getFleet", "Every GPU in short", serve.OK("The GPUs; an empty list where there is none.", contract.Fleet{}, "fleet")),
+			contract.ClientFleet, "getFleet", "List GPUs in short form", serve.OK("The GPUs; an empty list if there are none.", contract.Fleet{}, "fleet")),
 
-		serve.Read("/api/v1/gpu/nodes", s.cluster(s.clusterNodes), contract.ClientCluster, "listNodes", "Machines with GPUs",
+		serve.Read("/api/v1/gpu/nodes", s.cluster(s.clusterNodes), contract.ClientCluster, "listNodes", "List machines with GPUs",
 			serve.OK("The machines, by name.", []contract.ClusterNode{}, "cluster_nodes"), clusterParam, ofCluster),
-		serve.Read("/api/v1/gpu/nodes/{cluster}/{node}", s.cluster(s.clusterNode), contract.ClientCluster, "getNodeOfCluster", "One machine of a cluster",
+		serve.Read("/api/v1/gpu/nodes/{cluster}/{node}", s.cluster(s.clusterNode), contract.ClientCluster, "getNodeOfCluster", "Get one machine of a cluster",
 			apidoc.InPath("cluster", "Name of the cluster.", contract.LocalCluster), nodeParam, oneNode),
-		serve.Read("/api/v1/gpu/nodes/{node}", s.cluster(s.clusterNode), contract.ClientCluster, "getNode", "One machine",
+		serve.Read("/api/v1/gpu/nodes/{node}", s.cluster(s.clusterNode), contract.ClientCluster, "getNode", "Get one machine",
 			nodeParam, clusterParam, oneNode),
-		serve.Read("/api/v1/gpu/processes", s.cluster(s.clusterProcesses), contract.ClientCluster, "listProcesses", "Processes on GPUs",
-			serve.OK("The processes, by machine and GPU; one on two GPUs is there twice.", []contract.ClusterProcess{}, "cluster_processes"),
-			clusterParam, apidoc.InQuery("node_name", "Narrows to a machine. One that is not known has no processes.", nil), ofCluster),
-		serve.Read("/api/v1/gpu/summary", s.cluster(s.clusterSummary), contract.ClientCluster, "getClusterSummary", "Totals of a cluster, or of all",
-			serve.OK("The totals. Without GPUs counts and sums are 0, and averages null.", contract.ClusterSummary{}, "cluster_summary"),
+		serve.Read("/api/v1/gpu/processes", s.cluster(s.clusterProcesses), contract.ClientCluster, "listProcesses", "List processes on GPUs",
+			serve.OK("The processes, by machine and GPU. A process on two GPUs appears twice.", []contract.ClusterProcess{}, "cluster_processes"),
+			clusterParam, apidoc.InQuery("node_name", "Only this machine. An unknown machine has no processes.", nil), ofCluster),
+		serve.Read("/api/v1/gpu/summary", s.cluster(s.clusterSummary), contract.ClientCluster, "getClusterSummary", "Get totals of one or all clusters",
+			serve.OK("The totals. Without GPUs, counts and sums are 0 and averages are null.", contract.ClusterSummary{}, "cluster_summary"),
 			clusterParam, ofCluster),
 
 		serve.LivePage("/nodes", s.page),
@@ -128,7 +128,7 @@ func (s *Site) noCluster(f *insight.Fleet, id string) error {
 		there[i] = serve.Quote(there[i])
 	}
 	if len(there) > few {
-		there = append(there[:few], "another that /api/v1/gpu/nodes lists")
+		there = append(there[:few], "another one from /api/v1/gpu/nodes")
 	}
 	return serve.Refuse(http.StatusNotFound, "there is no cluster "+serve.Quote(id), "leave cluster_id out, or use "+strings.Join(there, ", or "))
 }
@@ -166,7 +166,7 @@ func (s *Site) clusterNode(c *serve.Answers, id string, chosen *insight.Fleet, w
 }
 
 func noGPUNode(name string, there ...string) error {
-	return serve.Refuse(http.StatusNotFound, "there is no node "+serve.Quote(name)+" with a GPU"+nearest.Hint(name, there), "/api/v1/gpu/nodes lists all")
+	return serve.Refuse(http.StatusNotFound, "there is no node "+serve.Quote(name)+" with a GPU"+nearest.Hint(name, there), "see /api/v1/gpu/nodes for all nodes")
 }
 
 // withGPU is the machine of that name alone, or nil if it has no GPU. It is the first in the order of the clusters where several have one of

@@ -45,16 +45,16 @@ func (s *Site) outlook(p insight.Part) *outlook.Outlook {
 	return s.Forecaster.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 }
 
-var errNoHistory = serve.Refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
+var errNoHistory = serve.Refuse(http.StatusNotFound, "no history is kept", "start gpuwhy with its own --state-dir and without --history off")
 
 // Routes implements part.Server.
 func (s *Site) Routes() []serve.Route {
 	return []serve.Route{
-		serve.Read("/api/gpu/forecast", s.forecasts, contract.ClientPast, "getForecast", "What comes next",
-			apidoc.Text("When a memory is full, a GPU slows itself down or is quiet, what a month uses and costs, and when a GPU is usually free. Each is shown only where it was better, in this machine's own past, than both naive forecasts; see docs/forecast.md."),
-			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
+		serve.Read("/api/gpu/forecast", s.forecasts, contract.ClientPast, "getForecast", "Get forecasts",
+			apidoc.Text("When memory fills up, when a GPU throttles or becomes quiet, what a month uses and costs, and when a GPU is usually free. A forecast is shown only if it beat both simple guesses on this machine's own past; see docs/forecast.md."),
+			apidoc.InQuery("gpu", "Only this GPU, by index or UUID. May be repeated.", "0").Repeated(),
 			serve.Fresh("The forecasts of each GPU.", contract.Forecasts{}, "forecasts"),
-			serve.BadParameter, serve.Refused("There is no such GPU, or no past is kept.", errNoHistory), serve.BadDeviceQuery).Strict(),
+			serve.BadParameter, serve.Refused("There is no such GPU, or no history is kept.", errNoHistory), serve.BadDeviceQuery).Strict(),
 	}
 }
 

@@ -40,7 +40,7 @@ func TestForecasts(t *testing.T) {
 	if len(all.GPUs) != first.asked || first.asked == 0 || *all.GPUs[0].Made == "" || len(all.GPUs[0].Forecasts) != 6 || all.TimeZone == "" {
 		t.Fatalf("of %d GPUs: %+v", first.asked, all)
 	}
-	if f := all.GPUs[0].Forecasts[0]; f.Shown || f.Reason != "no growth" || f.Text != "It can't be told yet: no growth." || f.Value.Present() || f.Error.Present() {
+	if f := all.GPUs[0].Forecasts[0]; f.Shown || f.Reason != "no growth" || f.Text != "There is no forecast yet: no growth." || f.Value.Present() || f.Error.Present() {
 		t.Errorf("%+v", f)
 	}
 	one := servetest.Decode[contract.Forecasts](t, servetest.Get(h, "/api/gpu/forecast?gpu=0"))

@@ -32,7 +32,7 @@ const (
 	toBegin         = 5 * time.Second // how long a process may take to begin
 )
 
-// A Helper is a process, which is started when it is first asked for. Its methods may be called at the same time.
+// A Helper is a process that is started when first needed. Its methods may be called concurrently.
 type Helper struct {
 	name string
 	args []string
@@ -44,7 +44,7 @@ type Helper struct {
 	closed  bool
 }
 
-// New returns a helper of a name, see [Run]. It has no process before [Helper.Running].
+// New returns a helper with a name, see [Run]. It has no process before [Helper.Running].
 func New(name string, args []string, log *slog.Logger) *Helper {
 	return &Helper{name: name, args: args, log: log}
 }
@@ -56,8 +56,8 @@ type Process struct {
 	ended   chan struct{}
 }
 
-// Running is the process, which is started where there is none. It is not started twice within a second: the error is
-// [ErrEnded] then.
+// Running returns the process and starts it if needed. It is not started twice within a second: the error is then
+// [ErrEnded].
 func (h *Helper) Running() (*Process, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,8 +119,8 @@ func (h *Helper) start() (*Process, error) {
 // inherited are the variables of the environment that a helper gets: those of Go's runtime, and none that may be a secret.
 var inherited = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK", "TMPDIR", "TZ"}
 
-// Begin is [Helper.Running], and waits until the process has begun. The error says that it ended before: no such process can
-// run here, for example because the dynamic loader was called to start this program.
+// Begin is like [Helper.Running] but waits until the process has begun. An error means that it ended before that: no such
+// process can run here, for example because this program was started through the dynamic loader.
 func (h *Helper) Begin() (*Process, error) {
 	p, err := h.Running()
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *Helper) Begin() (*Process, error) {
 		_, err = p.control.Read(make([]byte, 1))
 	}
 	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // a machine may be slow
-		return nil, fmt.Errorf("the helper process %s ended before it began: %w", h.name, err)
+		return nil, fmt.Errorf("the helper process %s ended before it started: %w", h.name, err)
 	}
 	return p, nil
 }
@@ -185,7 +185,7 @@ func (h *Helper) over(p *Process, err error, said string) {
 	close(p.ended)
 	_ = p.control.Close() // the other side is gone
 	if !closed {
-		h.log.Error("a helper process of gpuwhy has ended, and is started again", "helper", h.name, "err", err, "said", said)
+		h.log.Error("a helper process of gpuwhy has ended and is being restarted", "helper", h.name, "err", err, "said", said)
 	}
 }
 
@@ -199,8 +199,8 @@ func (h *Helper) Pid() int {
 	return h.process.cmd.Process.Pid
 }
 
-// Close ends the process: it is told to, has so long for that, and is killed then. It returns [ErrStuck] where it does not end
-// even so. No process is started any more.
+// Close ends the process: it is asked to end, and killed after the given time. Close returns [ErrStuck] if it does not end
+// even then. No process is started any more.
 func (h *Helper) Close(within time.Duration) error {
 	h.mu.Lock()
 	p := h.process
@@ -217,8 +217,8 @@ func (h *Helper) Close(within time.Duration) error {
 	if p.endsWithin(patience) {
 		return nil
 	}
-	h.log.Warn("the disk holds a helper process of gpuwhy: it ends when the disk answers", "helper", h.name, "pid", p.cmd.Process.Pid,
-		"try", "look at the disk; where a backup has frozen the file system, thaw it (fsfreeze -u)")
+	h.log.Warn("a helper process of gpuwhy is stuck on the disk: it ends when the disk answers", "helper", h.name, "pid", p.cmd.Process.Pid,
+		"try", "check the disk; if a backup has frozen the file system, thaw it (fsfreeze -u)")
 	return ErrStuck
 }
 
@@ -311,7 +311,7 @@ func connOf(fd int) (*net.UnixConn, error) {
 	}
 	unix, ok := conn.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(errors.New("it is no Unix socket"), conn.Close())
+		return nil, errors.Join(errors.New("it is not a Unix socket"), conn.Close())
 	}
 	return unix, nil
 }
@@ -323,7 +323,7 @@ func withAdvice(err error) error {
 	return err
 }
 
-// A Task is what a helper was started for.
+// A Task is the job that a helper was started for.
 type Task struct {
 	Args    []string
 	Owner   int // the process that has started it
@@ -331,16 +331,16 @@ type Task struct {
 	control *net.UnixConn
 }
 
-// Asked reports whether the arguments of a program are those of a helper.
+// Asked reports whether a program's arguments are those of a helper.
 func Asked(args []string) bool { return len(args) >= 4 && args[1] == command }
 
-// Run is the helper that the arguments of a program ask for. It returns its exit code.
+// Run runs the helper that a program's arguments ask for. It returns its exit code.
 func Run(args []string, tasks map[string]func(*Task)) int {
 	task := tasks[args[2]]
 	owner, err := strconv.Atoi(args[3])
 	control, failed := connOf(controlFD)
 	if task == nil || err != nil || failed != nil {
-		fmt.Fprintln(os.Stderr, "gpuwhy: only gpuwhy itself starts its helpers")
+		fmt.Fprintln(os.Stderr, "gpuwhy: only gpuwhy itself may start its helpers")
 		return 2
 	}
 	// A terminal and systemd signal all processes of a service: helpers end when the one ends that has started them.
@@ -356,7 +356,7 @@ func Run(args []string, tasks map[string]func(*Task)) int {
 	return 0
 }
 
-// Accept returns the next connection. It is an error when the helper is to end.
+// Accept returns the next connection. An error means that the helper should end.
 func (t *Task) Accept() (net.Conn, error) {
 	rights := make([]byte, syscall.CmsgSpace(4))
 	for {
@@ -371,7 +371,7 @@ func (t *Task) Accept() (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		t.Log.Error("a connection can't be taken", "err", err)
+		t.Log.Error("a connection can't be accepted", "err", err)
 	}
 }
 

@@ -15,7 +15,7 @@ type Helper struct{}
 // A Process is one that runs.
 type Process struct{}
 
-// A Task is what a helper was started for.
+// A Task is the job that a helper was started for.
 type Task struct {
 	Args  []string
 	Owner int
@@ -49,7 +49,7 @@ func (*Process) Dial() (net.Conn, error) { return nil, errors.ErrUnsupported }
 // Accept is never called.
 func (*Task) Accept() (net.Conn, error) { return nil, errors.ErrUnsupported }
 
-// Asked reports whether the arguments of a program are those of a helper.
+// Asked reports whether a program's arguments are those of a helper.
 func Asked([]string) bool { return false }
 
 // Run is never called.

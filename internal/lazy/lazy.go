@@ -1,4 +1,4 @@
-// Package lazy makes a value when somebody first asks for it, and only once.
+// Package lazy makes a value on first use, and only once.
 package lazy
 
 import (
@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Map makes the value of each key once, for the first goroutine that asks: others
-// wait for it. The zero Map is ready, for several goroutines.
+// A Map makes the value of each key once, for the first goroutine that asks; others
+// wait for it. The zero Map is ready to use. Several goroutines may use a Map.
 type Map[K comparable, V any] struct {
 	mu   sync.Mutex
 	made map[K]*made[V]
@@ -21,8 +21,8 @@ type made[V any] struct {
 
 var errPanicked = errors.New("making the value panicked")
 
-// Get returns the value of k. If nobody has asked for it before, build makes it. An
-// error is kept too. Get allocates nothing for a value that is there.
+// Get returns the value of k. On the first call for k, build makes it; an error is
+// kept too. Get allocates nothing for an existing value.
 func (m *Map[K, V]) Get(k K, build func() (V, error)) (V, error) {
 	m.mu.Lock()
 	of, ok := m.made[k]

@@ -16,7 +16,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// Tests find a mistake in a pattern that they don't use.
+// Tests find mistakes even in patterns that they don't use.
 func TestPatternIsWrong(t *testing.T) {
 	defer func() {
 		if recover() == nil {

@@ -50,39 +50,39 @@ var dcgmForms = map[string]dcgmForm{
 	"DCGM_FI_DEV_FB_FREE":     {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Free }},
 	"DCGM_FI_DEV_FB_RESERVED": {part: func(in *gpu.Instance) gpu.Reading[gpu.Bytes] { return in.Memory.Reserved }},
 	"DCGM_FI_DEV_FAN_SPEED": {
-		help:  "Highest speed that the driver asks of the device's fans. In %.",
+		help:  "Highest speed that the driver requests of the device's fans. In %.",
 		value: func(d *device) gpu.Reading[float64] { return num(d.Fans.Commanded()) },
 	},
 	"DCGM_FI_DEV_CLOCKS_EVENT_REASONS": {
-		help:  "What holds the clocks where they are, as the driver's own bits.",
+		help:  "What limits the clocks, as the driver's own bits.",
 		value: func(d *device) gpu.Reading[float64] { return gpu.Map(d.Clocks.EventReasons, dcgmReasons) },
 	},
 	"DCGM_FI_DEV_XID_ERRORS": {
-		help:  "Code of the driver's newest error event about the device, 0 where there was none.",
+		help:  "Code of the driver's newest error event for the device; 0 if there was none.",
 		value: func(d *device) gpu.Reading[float64] { return gpu.Map(d.Health.XIDs, lastXID) },
 	},
 	"DCGM_FI_PROF_PCIE_TX_BYTES": {
-		help:  "Traffic over PCIe from the device, over the time since the reading before. In bytes/s.",
+		help:  "PCIe traffic from the device since the previous reading. In bytes/s.",
 		value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeSent) },
 	},
 	"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL": {
-		help:  "Flow control digits that all NVLinks received damaged.",
+		help:  "Flow control digits received with errors, over all NVLinks.",
 		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.CRCFlit }),
 	},
 	"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL": {
-		help:  "Data that all NVLinks received damaged.",
+		help:  "Data received with errors, over all NVLinks.",
 		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.CRCData }),
 	},
 	"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL": {
-		help:  "How often all NVLinks sent something again.",
+		help:  "Number of resends over all NVLinks.",
 		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.Replays }),
 	},
 	"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL": {
-		help:  "How often NVLinks had to be trained again.",
+		help:  "Number of recoveries over all NVLinks.",
 		value: overLinks(func(l *gpu.Link) gpu.Reading[uint64] { return l.Recoveries }),
 	},
 	"DCGM_FI_PROF_PCIE_RX_BYTES": {
-		help:  "Traffic over PCIe to the device, over the time since the reading before. In bytes/s.",
+		help:  "PCIe traffic to the device since the previous reading. In bytes/s.",
 		value: func(d *device) gpu.Reading[float64] { return counted(d, d.Activity.PCIeReceived) },
 	},
 }

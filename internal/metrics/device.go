@@ -119,7 +119,7 @@ var stateRows = []row[*device]{
 	{
 		name: "gpuwhy_gpu_info", always: true, unit: number,
 		labels: []string{"gpu", "name", "vendor", "source", "pci_bus_id", "driver_version", "architecture", "vbios", "serial"},
-		help:   "Who a device is; gpu is its index, source is simulated where it is invented, and recorded where a recording is played. Always 1.",
+		help:   "Identity of a device: gpu is its index; source is simulated for a made-up device and recorded for a recording. Always 1.",
 		from:   "nvmlDeviceGetName and others",
 		otel:   "hw.id, hw.name, hw.vendor, hw.serial_number, hw.driver_version, hw.firmware_version",
 		each: func(d *device, emit emit) {
@@ -155,10 +155,10 @@ var processRows = []row[*device]{
 	ofGroups("gpuwhy_gpu_process_pids", number, "Processes of this name and user on the device.",
 		noProcess, "as above, /proc", func(g *group) gpu.Reading[float64] { return gpu.Of(float64(g.pids)) }),
 	ofGroups("gpuwhy_gpu_process_memory_bytes", bytesUnit,
-		"Device memory that processes of this name and user hold, those of which the driver says it.",
-		noProcess+", or does not say it of any of them", "as above, /proc",
+		"Device memory held by processes of this name and user, as far as the driver reports it.",
+		noProcess+", or does not report it for any of them", "as above, /proc",
 		func(g *group) gpu.Reading[float64] { return g.memory }),
-	ofGroups("gpuwhy_gpu_process_sm_ratio", percent, "Share of the SMs' time that processes of this name and user had.",
+	ofGroups("gpuwhy_gpu_process_sm_ratio", percent, "Share of the SMs' time used by processes of this name and user.",
 		noProcess+", or takes no samples", "nvmlDeviceGetProcessUtilization",
 		func(g *group) gpu.Reading[float64] { return g.sm }),
 }
@@ -173,7 +173,7 @@ func ofGroups(name string, u unit, help, absent, from string, value func(*group)
 // doubtfulRow gets its series from all other rows.
 var doubtfulRow = row[*device]{
 	name: "gpuwhy_gpu_reading_doubtful", unit: yesNo, labels: []string{"metric"},
-	help:   "The device reported a value for this metric that can't be right, and which therefore has no series. Always 1.",
+	help:   "The device reported an impossible value for this metric, so the metric has no series. Always 1.",
 	absent: "no value of the metric is doubtful",
 }
 

@@ -40,8 +40,8 @@ const (
 	// maxAge is how long an answer is served again while there is no new snapshot.
 	// What gpuwhy says about itself changes meanwhile.
 	maxAge = 5 * time.Second
-	// large is how many bytes of text are too many to be kept until the next scrape, as those of hundreds of nodes are: it is then
-	// encoded for each who asks, and compressed as it is.
+	// large is how many bytes of text are too many to keep until the next scrape, for example with hundreds of nodes: such an
+	// answer is encoded for each request and compressed on the fly.
 	large = 16 << 20
 )
 
@@ -59,9 +59,9 @@ type Config struct {
 	Log *slog.Logger     // slog.Default() where it is nil
 }
 
-// An Exporter answers GET and HEAD with the newest snapshot as Prometheus text
-// or OpenMetrics, compressed where the client takes gzip. A snapshot is encoded
-// once for each format, however many ask at the same time.
+// An Exporter answers GET and HEAD with the newest snapshot as Prometheus text or OpenMetrics,
+// compressed if the client accepts gzip. A snapshot is encoded once for each format, however many
+// clients ask at the same time.
 type Exporter struct {
 	cfg     Config
 	ours    bool
@@ -101,8 +101,8 @@ func New(cfg Config) (*Exporter, error) {
 	for _, name := range cfg.Families {
 		if !slices.Contains(Families(), name) {
 			return nil, &gpu.Advice{
-				What: "there is no family of metrics " + strconv.Quote(name),
-				Try:  "give --metrics-families one or more of " + strings.Join(Families(), ", "),
+				What: "there is no metrics family " + strconv.Quote(name),
+				Try:  "set --metrics-families to one or more of " + strings.Join(Families(), ", "),
 			}
 		}
 	}
@@ -243,7 +243,7 @@ func (e *Exporter) fresh(all *insight.Fleet) (fresh gpu.Nodes) {
 	return fresh
 }
 
-// StaleAfter is how long the readings of a Moment are told: three intervals, as the program says that reads the node.
+// StaleAfter is how long a Moment's readings are exported: three intervals of the program that reads the node.
 func (e *Exporter) StaleAfter(m *insight.Moment) time.Duration {
 	return staleAfter * max(e.cfg.Interval, e.cfg.Longest, m.Link.Every)
 }

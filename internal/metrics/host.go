@@ -11,10 +11,10 @@ import (
 // value is what most metrics of the machine are made of.
 type value = gpu.Reading[float64]
 
-// memberRows are about a node of a fleet. They are there also while it is silent.
+// memberRows are about a node of a fleet. They are there even while it is silent.
 var memberRows = []row[*insight.Moment]{
 	{
-		name: "gpuwhy_node_silent", unit: yesNo, help: "Whether nothing comes of the node any more. While it is 1, all other series of the node are left out.", absent: noFleet,
+		name: "gpuwhy_node_silent", unit: yesNo, help: "Whether the node has stopped sending data. While it is 1, all other series of the node are left out.", absent: noFleet,
 		each: func(m *insight.Moment, emit emit) { emit(gpu.Of(zeroOne(m.Silent()))) },
 	},
 	{
@@ -23,19 +23,19 @@ var memberRows = []row[*insight.Moment]{
 	},
 }
 
-const noFleet = "gpuwhy shows this machine alone"
+const noFleet = "gpuwhy shows only this machine"
 
 // nodeRows are about a snapshot as a whole, and the machine around the devices.
 var nodeRows = []row[*gpu.Snapshot]{
-	plain("gpuwhy_gpus", number, "Devices on the list, whatever their state; 0 where none could be found.",
+	plain("gpuwhy_gpus", number, "Number of devices in any state; 0 if none was found.",
 		func(s *gpu.Snapshot) float64 { return float64(len(s.Devices)) }),
-	ofParts("gpuwhy_host_info", number, "The machine. Always 1.", "/etc/os-release, /proc/cpuinfo",
+	ofParts("gpuwhy_host_info", number, "Facts about the machine. Always 1.", "/etc/os-release, /proc/cpuinfo",
 		func(h *gpu.Host, emit emit) { emit(one, h.Hostname, h.OS, h.Kernel, h.CPUModel.Or("")) },
 		"hostname", "os", "kernel", "cpu"),
 	ofHost("gpuwhy_host_uptime_seconds", seconds, "Time since the machine started.", "/proc/uptime",
 		func(h *gpu.Host) value { return gpu.Map(h.Uptime, time.Duration.Seconds) }),
 	ofHost("gpuwhy_host_cpus", number, "Logical processors.", "/proc/stat", func(h *gpu.Host) value { return num(h.Cores) }),
-	ofHost("gpuwhy_host_cpu_ratio", percent, "Share of all processors' time in use since the reading before.", "/proc/stat",
+	ofHost("gpuwhy_host_cpu_ratio", percent, "CPU utilization over all processors since the previous reading.", "/proc/stat",
 		func(h *gpu.Host) value { return num(h.CPU) }),
 	ofHost("gpuwhy_host_load1", number, "Load average of 1 minute.", "/proc/loadavg", func(h *gpu.Host) value { return h.Load1 }),
 	ofHost("gpuwhy_host_load5", number, "Load average of 5 minutes.", "/proc/loadavg", func(h *gpu.Host) value { return h.Load5 }),
@@ -44,15 +44,15 @@ var nodeRows = []row[*gpu.Snapshot]{
 		func(h *gpu.Host) value { return num(h.MemoryTotal) }),
 	ofHost("gpuwhy_host_memory_used_bytes", bytesUnit, "Memory in use.", "/proc/meminfo",
 		func(h *gpu.Host) value { return num(h.MemoryUsed) }),
-	ofHost("gpuwhy_host_memory_available_bytes", bytesUnit, "Memory that can be had without swapping.", "/proc/meminfo",
+	ofHost("gpuwhy_host_memory_available_bytes", bytesUnit, "Memory available without swapping.", "/proc/meminfo",
 		func(h *gpu.Host) value { return num(h.MemoryAvailable) }),
 	ofHost("gpuwhy_host_swap_total_bytes", bytesUnit, "Swap space.", "/proc/meminfo",
 		func(h *gpu.Host) value { return num(h.SwapTotal) }),
 	ofHost("gpuwhy_host_swap_used_bytes", bytesUnit, "Swap space in use.", "/proc/meminfo",
 		func(h *gpu.Host) value { return num(h.SwapUsed) }),
-	ofHost("gpuwhy_host_cpu_power_watts", units[catalog.Watts], "What all processors draw since the reading before.", "/sys/class/powercap",
+	ofHost("gpuwhy_host_cpu_power_watts", units[catalog.Watts], "Power draw of all processors since the previous reading.", "/sys/class/powercap",
 		func(h *gpu.Host) value { return num(h.CPUPower) }),
-	ofParts("gpuwhy_host_fan_rpm", units[catalog.RPM], "Speed of a fan of the machine, in revolutions a minute; 0 also where none is connected.", "/sys/class/hwmon",
+	ofParts("gpuwhy_host_fan_rpm", units[catalog.RPM], "Speed of one of the machine's fans, in revolutions per minute; also 0 if none is connected.", "/sys/class/hwmon",
 		eachOf(func(h *gpu.Host) []gpu.HostFan { return h.Fans },
 			func(f *gpu.HostFan, emit emit) { emit(num(f.RPM), f.Name, f.Chip) }), "fan", "chip"),
 	ofParts("gpuwhy_host_temperature_celsius", units[catalog.Celsius], "Temperature of a part of the machine.", "/sys/class/hwmon",
@@ -60,11 +60,11 @@ var nodeRows = []row[*gpu.Snapshot]{
 			func(t *gpu.HostTemperature, emit emit) { emit(num(t.Celsius), t.Name, t.Chip) }), "sensor", "chip"),
 	ofParts("gpuwhy_host_disk_total_bytes", bytesUnit, "Size of a mounted file system.", "statfs",
 		eachDisk(func(d *gpu.Disk) value { return num(d.Total) }), "device", "mount"),
-	ofParts("gpuwhy_host_disk_used_bytes", bytesUnit, "What of a mounted file system is in use.", "statfs",
+	ofParts("gpuwhy_host_disk_used_bytes", bytesUnit, "Used space of a mounted file system.", "statfs",
 		eachDisk(func(d *gpu.Disk) value { return num(d.Used) }), "device", "mount"),
-	ofParts("gpuwhy_host_network_received_bytes_total", bytesUnit, "Bytes that a network interface has received.", "/proc/net/dev",
+	ofParts("gpuwhy_host_network_received_bytes_total", bytesUnit, "Bytes received by a network interface.", "/proc/net/dev",
 		eachNetwork(func(n *gpu.Interface) value { return num(n.ReceivedTotal) }), "interface"),
-	ofParts("gpuwhy_host_network_sent_bytes_total", bytesUnit, "Bytes that a network interface has sent.", "/proc/net/dev",
+	ofParts("gpuwhy_host_network_sent_bytes_total", bytesUnit, "Bytes sent by a network interface.", "/proc/net/dev",
 		eachNetwork(func(n *gpu.Interface) value { return num(n.SentTotal) }), "interface"),
 }
 

@@ -11,20 +11,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// ConventionsVersion is the version of OpenTelemetry's semantic conventions whose names of hardware are told. That part
-// of them is still in development.
+// ConventionsVersion is the version of OpenTelemetry's semantic conventions whose hardware names are used. That part of
+// them is still in development.
 const ConventionsVersion = "1.43.0"
 
-// An Instrument is how OpenTelemetry's conventions have a metric told.
+// An Instrument is how OpenTelemetry's conventions describe a metric.
 type Instrument struct {
 	Unit string // as UCUM writes it
 	Sum  bool   // a sum; else a gauge
-	// Grows says of a sum that it only grows.
+	// Grows says that a sum only grows.
 	Grows bool
 	Whole bool // its numbers are whole
 }
 
-// Instruments are those of the names that are told.
+// Instruments are the instruments by name.
 var Instruments = map[string]Instrument{
 	"hw.gpu.utilization":        {Unit: "1"},
 	"hw.gpu.memory.limit":       {Unit: "By", Sum: true, Whole: true},
@@ -40,7 +40,7 @@ var Instruments = map[string]Instrument{
 	"hw.status":                 {Unit: "1", Sum: true, Whole: true},
 }
 
-// An otelForm says how a device's metric is told under a name of OpenTelemetry's.
+// An otelForm says how a device's metric is written under an OpenTelemetry name.
 type otelForm struct {
 	name          string
 	component     string // what it is of: gpu, fan or temperature

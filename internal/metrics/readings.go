@@ -6,14 +6,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Readings are series for who is sent them. Each has the time of its own reading.
+// Readings makes series for export. Each has the time of its own reading.
 type Readings struct {
 	Families []*dto.MetricFamily // of the names that /metrics has
 	OTel     []*dto.MetricFamily // of OpenTelemetry's names; labels are attributes
 }
 
-// Readings are those of a snapshot, whatever its age. With otel they have OpenTelemetry's names as well.
-// Any goroutine may call it.
+// Readings returns the series of a snapshot, whatever its age; with otel, also under OpenTelemetry's
+// names. Any goroutine may call it.
 func (e *Exporter) Readings(s *gpu.Snapshot, otel bool) Readings {
 	b := newBuilder(true)
 	devices := b.nodes(gpu.Nodes{s}, e.ours, e.dcgm)
@@ -24,8 +24,8 @@ func (e *Exporter) Readings(s *gpu.Snapshot, otel bool) Readings {
 	return out
 }
 
-// Own is what the program says of itself now; nothing where its family is not wanted. Series that have no time
-// are of now. Any goroutine may call it.
+// Own returns what the program says about itself now; nothing if its family is not enabled. Series without a
+// time are current. Any goroutine may call it.
 func (e *Exporter) Own() []*dto.MetricFamily {
 	e.mu.Lock()
 	defer e.mu.Unlock()

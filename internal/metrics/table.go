@@ -50,8 +50,8 @@ var units = [catalog.Processes + 1]unit{
 	catalog.Microseconds:    {name: "s", ours: over(1e6), dcgm: as},
 }
 
-// A row declares one metric: its name in our family, what it says, its names
-// elsewhere, and how to read it from a subject (a device, a snapshot, the program).
+// A row declares one metric: its gpuwhy_* name, its help text, its names elsewhere, and how to read
+// it from a subject (a device, a snapshot, the program).
 type row[T any] struct {
 	name   string
 	unit   unit
@@ -68,7 +68,7 @@ type row[T any] struct {
 	each   func(s T, emit emit)
 }
 
-// An emit takes one series of a row. An absent reading makes none.
+// An emit receives one series of a row. An absent reading makes none.
 type emit func(v gpu.Reading[float64], labels ...string)
 
 // counts reports whether the metric is a counter, whose name says so; the others are gauges.

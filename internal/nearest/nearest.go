@@ -1,4 +1,4 @@
-// Package nearest finds the name that somebody meant who wrote one that there is not.
+// Package nearest suggests the existing name that somebody probably meant by an unknown one.
 package nearest
 
 import (
@@ -7,11 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// longest is how long a name may be to be compared, in bytes: the time grows with its square.
+// longest is the longest name that is compared, in bytes: the time grows with the square of the
+// length.
 const longest = 64
 
-// Name returns the one of the names that is most like what was written; "" where none is. Case, signs and spaces count for
-// nothing. A name that contains what was written, or begins it, is like it too.
+// Name returns the name most similar to what was written; "" if none is similar. Case, punctuation and spaces do not
+// matter. A name that contains what was written, or is a prefix of it, is similar too.
 func Name(written string, names []string) string {
 	given := plain(written)
 	if len(given) > longest || !strings.ContainsFunc(given, unicode.IsLetter) { // a number is like no other
@@ -42,8 +43,8 @@ func Name(written string, names []string) string {
 	return best
 }
 
-// Hint is a question for the end of an error, with a space before it, such as ` (did you mean "power_draw"?)`; "" where no name
-// is like what was written.
+// Hint returns a question to append to an error, with a leading space, such as ` (did you mean "power_draw"?)`; "" if no name
+// is similar.
 func Hint(written string, names []string) string {
 	name := Name(written, names)
 	if name == "" {
@@ -52,12 +53,12 @@ func Hint(written string, names []string) string {
 	return ` (did you mean "` + name + `"?)`
 }
 
-// plain is a name in small letters, without signs and spaces.
+// plain is a name in lower case, without punctuation and spaces.
 func plain(name string) string {
 	return strings.NewReplacer("-", "", "_", "", ".", "", " ", "").Replace(strings.ToLower(strings.TrimSpace(name)))
 }
 
-// distance is how many letters are to be changed, left out, put in or swapped with the next.
+// distance is how many letters must be changed, removed, inserted or swapped with the next.
 func distance(a, b []rune) int {
 	rows := [3][]int{make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)}
 	for j := range rows[1] {

@@ -21,52 +21,52 @@ func (s *Site) Routes() []serve.Route {
 // liveRoutes are those of the live dashboard.
 func (s *Site) liveRoutes() []serve.Route {
 	return []serve.Route{
-		serve.Read("/api/gpu/summary", s.summary, contract.ClientLive, "getSummary", "Totals of the newest snapshot, and why",
-			apidoc.Text("Cheap enough to poll. Without a GPU available is false, and reason says what was tried and what to do."),
+		serve.Read("/api/gpu/summary", s.summary, contract.ClientLive, "getSummary", "Get totals and the reason",
+			apidoc.Text("Cheap enough to poll. Without a GPU, available is false and reason says what was tried and what to do."),
 			serve.OK("The totals.", contract.Summary{}, "summary")),
-		serve.Read("/api/gpu/metrics", s.update, contract.ClientLive, "getSnapshot", "The newest snapshot",
-			apidoc.Text("Everything that was read, with processes: byte for byte what gpu_status_update carries."),
-			apidoc.InQuery("node", "Narrows to a machine, where there are several.", s.Kit.Monitor.Node),
-			serve.OK("The snapshot; without a GPU available is false and gpus is empty.", contract.Update{}, "update"),
+		serve.Read("/api/gpu/metrics", s.update, contract.ClientLive, "getSnapshot", "Get the newest snapshot",
+			apidoc.Text("All readings and processes: byte for byte what gpu_status_update carries."),
+			apidoc.InQuery("node", "Only this machine, if there are several.", s.Kit.Monitor.Node),
+			serve.OK("The snapshot. Without a GPU, available is false and gpus is empty.", contract.Update{}, "update"),
 			serve.UnknownNode, serve.BadQuery, serve.NotReadYet),
-		serve.Read("/api/gpu/metrics/{id}", serve.Each(s.Kit, contract.NewOneGPU), contract.ClientLive, "getDevice", "One GPU of the newest snapshot", oneGPU),
-		serve.Read("/api/gpu/recent", s.minutes, contract.ClientLive, "getRecent", "The last 15 minutes",
-			apidoc.Text("What charts start with: at most 300 points a series, which all share their times."),
-			apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID; may be given several times.", "0").Repeated(),
-			serve.OK("One entry a GPU.", contract.Recent{}, "recent"), serve.AmbiguousDevice, serve.UnknownDevice, serve.BadDeviceQuery),
+		serve.Read("/api/gpu/metrics/{id}", serve.Each(s.Kit, contract.NewOneGPU), contract.ClientLive, "getDevice", "Get one GPU of the newest snapshot", oneGPU),
+		serve.Read("/api/gpu/recent", s.minutes, contract.ClientLive, "getRecent", "Get the last 15 minutes",
+			apidoc.Text("What charts start with: at most 300 points per series, all at the same times."),
+			apidoc.InQuery("gpu", "Only this GPU, by index or UUID. May be repeated.", "0").Repeated(),
+			serve.OK("One entry per GPU.", contract.Recent{}, "recent"), serve.AmbiguousDevice, serve.UnknownDevice, serve.BadDeviceQuery),
 
-		serve.Read("/api/gpu/why", s.why, contract.ClientLive, "getWhy", "Why the fans run",
-			apidoc.Text("The answer in one sentence, and every cause behind it with the figures that it rests on, how sure it is, and what would stop it."),
-			serve.Either("The answer; without a GPU it says what was tried. With from or to: what went on in that time, as CSV its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"),
+		serve.Read("/api/gpu/why", s.why, contract.ClientLive, "getWhy", "Explain why the fans run",
+			apidoc.Text("The answer in one sentence, and every cause with its evidence, how certain it is and what would stop it."),
+			serve.Either("The answer; without a GPU it says what was tried. With from or to: what happened in that time; as CSV, its chapters. The other parameters need from.", contract.Why{}, contract.PastWhy{}, "why"),
 			s.Past.WhyParts()).Strict(),
-		serve.Read("/api/gpu/why/{id}", serve.Each(s.Kit, contract.NewOneWhy), contract.ClientLive, "getWhyOfOne", "Why one GPU's fan runs",
+		serve.Read("/api/gpu/why/{id}", serve.Each(s.Kit, contract.NewOneWhy), contract.ClientLive, "getWhyOfOne", "Explain why one GPU's fan runs",
 			serve.OK("The answer about the GPU.", contract.OneWhy{}, "why_0"), serve.OneDevice),
 
-		serve.Read("/picture.svg", s.picture, contract.ClientLive, "getPicture", "The answer as a picture",
-			apidoc.Text("Who worked, what that drew and how warm it got, over the last 15 minutes: 1200 by 630 pixels, to be sent to somebody. It says of which machine and time it is, and whether that is real."),
-			apidoc.InQuery("gpu", "The GPU that it is about, by index or UUID; the one that the answer is about if it is left out, or all of many.", "0"),
-			apidoc.InQuery("theme", "light or dark; light if it is left out.", "dark"),
-			serve.Typed(typeSVG, "The picture."), serve.AmbiguousDevice, serve.UnknownDevice, serve.Refused("A parameter can't be read.", errTheme), serve.NotReadYet),
+		serve.Read("/picture.svg", s.picture, contract.ClientLive, "getPicture", "Get the answer as a picture",
+			apidoc.Text("Who worked, the power drawn and the temperature over the last 15 minutes, in 1200 by 630 pixels, ready to share. The picture names the machine and the time, and says if the data is not real."),
+			apidoc.InQuery("gpu", "The GPU to show, by index or UUID. Default: the GPU that the answer is about, or all of many.", "0"),
+			apidoc.InQuery("theme", "light or dark. Default: light.", "dark"),
+			serve.Typed(typeSVG, "The picture."), serve.AmbiguousDevice, serve.UnknownDevice, serve.Refused("A parameter is invalid.", errTheme), serve.NotReadYet),
 	}
 }
 
-var oneGPU = apidoc.Parts{serve.OK("The GPU. One that is lost or does not answer has null readings.", contract.OneGPU{}, "gpu_metrics_0"), serve.OneDevice}
+var oneGPU = apidoc.Parts{serve.OK("The GPU. A lost or unresponsive GPU has null readings.", contract.OneGPU{}, "gpu_metrics_0"), serve.OneDevice}
 
 // olderRoutes are those of the resource agent and of the GPU manager.
 func (s *Site) olderRoutes() []serve.Route {
 	return []serve.Route{
 		serve.Read("/gpu/info", s.Kit.OnceRead(serve.Derived(s.Kit, contract.NewGPUInfo)),
-			contract.ClientAgent, "getInfo", "Whether there are GPUs", serve.OK("How many there are.", contract.GPUInfo{}, "gpu_info"), serve.NothingToRead),
-		serve.Read("/gpu/metrics", s.metrics, contract.ClientAgent, "getMetrics", "Every GPU of the machine",
-			serve.OK("The GPUs with their totals.", contract.GPUMetrics{}, "gpu_metrics"), serve.NothingToRead),
-		serve.Read("/gpu/metrics/{id}", serve.Each(s.Kit, contract.NewOneGPU), contract.ClientAgent, "getMetricsOfOne", "One GPU of the machine", oneGPU),
+			contract.ClientAgent, "getInfo", "Check for GPUs", serve.OK("The number of GPUs.", contract.GPUInfo{}, "gpu_info"), serve.NothingToRead),
+		serve.Read("/gpu/metrics", s.metrics, contract.ClientAgent, "getMetrics", "Get all GPUs of the machine",
+			serve.OK("The GPUs and their totals.", contract.GPUMetrics{}, "gpu_metrics"), serve.NothingToRead),
+		serve.Read("/gpu/metrics/{id}", serve.Each(s.Kit, contract.NewOneGPU), contract.ClientAgent, "getMetricsOfOne", "Get one GPU of the machine", oneGPU),
 
 		serve.Read("/api/gpu/devices", serve.Derived(s.Kit, contract.NewDevices),
-			contract.ClientManager, "listDevices", "Devices in short",
-			serve.OK("The devices; one that fails says so and has null readings.", contract.Devices{}, "devices")),
+			contract.ClientManager, "listDevices", "List devices in short form",
+			serve.OK("The devices. A failing device says so and has null readings.", contract.Devices{}, "devices")),
 		serve.Read("/api/gpu/driver", serve.Derived(s.Kit, contract.NewDriverInfo),
-			contract.ClientManager, "getDriver", "Versions of driver, CUDA and library",
-			serve.OK("The versions; null where no driver answers.", contract.DriverInfo{}, "driver")),
+			contract.ClientManager, "getDriver", "Get driver, CUDA and library versions",
+			serve.OK("The versions; null if no driver answers.", contract.DriverInfo{}, "driver")),
 	}
 }
 
@@ -77,15 +77,15 @@ func (s *Site) ownRoutes() []serve.Route {
 	}
 	parts := serve.Fresh("The parts.", contract.MonitorHealth{}, "health")
 	return []serve.Route{
-		read("/health", s.probe, "getHealth", "Whether gpuwhy answers", serve.Fresh("It does.", contract.Probe{}, "probe")),
+		read("/health", s.probe, "getHealth", "Check that gpuwhy answers", serve.Fresh("It answers.", contract.Probe{}, "probe")),
 		read("/health/live", s.probe, "getLiveness", "Liveness probe", serve.Fresh("It is alive.", contract.Probe{}, "probe")),
 		read("/health/ready", s.Kit.OnceRead(s.probe), "getReadiness", "Readiness probe",
-			serve.Fresh("There is a reading, or the verdict that none can be had.", contract.Probe{}, "probe"), serve.NotReadYet),
-		read("/health/detailed", s.health, "getDetailedHealth", "How each part of gpuwhy does", parts),
-		read("/api/health", s.health, "getMonitorHealth", "The same under the live dashboard's address", parts),
+			serve.Fresh("There is a reading, or gpuwhy knows that none is possible.", contract.Probe{}, "probe"), serve.NotReadYet),
+		read("/health/detailed", s.health, "getDetailedHealth", "Get the state of each part of gpuwhy", parts),
+		read("/api/health", s.health, "getMonitorHealth", "The same, at the live dashboard's address", parts),
 
-		serve.Read("/metrics", serve.Plain(s.Metrics), contract.ClientPrometheus, "getPrometheus", "Metrics for Prometheus",
-			apidoc.Text("Text format, or OpenMetrics where Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
+		serve.Read("/metrics", serve.Plain(s.Metrics), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
+			apidoc.Text("Text format, or OpenMetrics if Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
 			serve.Typed("text/plain", "The metrics."), serve.Typed("application/openmetrics-text", "")).ProgramOnly(),
 	}
 }
@@ -100,7 +100,7 @@ func (s *Site) why(w http.ResponseWriter, r *http.Request) error {
 		return s.Past.Why(w, r)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		return serve.Refuse(http.StatusBadRequest, name+" is about the past here", "add from, or ask for one GPU at /api/gpu/why/0")
+		return serve.Refuse(http.StatusBadRequest, name+" applies only to the past here", "add from, or ask about one GPU at /api/gpu/why/0")
 	}
 	return serve.Derived(s.Kit, contract.NewWhy)(w, r)
 }

@@ -71,7 +71,7 @@ func TestAnswers(t *testing.T) {
 
 func TestWhatIsSaidWithoutGPU(t *testing.T) {
 	st, h := servetest.Serving(t)
-	if got, want := servetest.IsProblem(t, servetest.Get(h, "/gpu/metrics"), 503), "the first reading is still under way: try again in a few seconds"; got != want {
+	if got, want := servetest.IsProblem(t, servetest.Get(h, "/gpu/metrics"), 503), "the first reading is still in progress: try again in a few seconds"; got != want {
 		t.Errorf("starting: %q, want %q", got, want)
 	}
 	if s := servetest.Decode[contract.Summary](t, servetest.Get(h, "/api/gpu/summary")); s.Available || s.Status != "starting" || s.Why == "" {

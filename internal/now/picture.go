@@ -15,7 +15,7 @@ import (
 
 const typeSVG = "image/svg+xml"
 
-var errTheme = serve.Refuse(http.StatusUnprocessableEntity, "the theme is neither light nor dark", "ask for one of them, or for none")
+var errTheme = serve.Refuse(http.StatusUnprocessableEntity, "the theme is neither light nor dark", "use light or dark, or leave it out")
 
 // themes are the colors of a picture, by the name that asks for them.
 var themes = map[string]picture.Theme{"": picture.Light, "light": picture.Light, "dark": picture.Dark}

@@ -56,26 +56,26 @@ func (s *Site) Footprint() *history.Footprint { return s.Sizes.Last() }
 
 var (
 	ofSpan = apidoc.Parts{
-		apidoc.InQuery("from", "When the span begins; alone it can name a span, such as last night, monday (that day) or since monday (until now). The last 24 hours if it is left out.", "last night"),
-		apidoc.InQuery("to", "When the span ends; now if it is left out.", nil),
-		apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
-		apidoc.InQuery("gpu", "Narrows to a GPU, by index or UUID, or as people call it: \"node-017 GPU 3\", a node, or a part of the product's name. It may be given several times. An index is first one of a machine that is read now.", "0").Repeated(),
-		apidoc.InQuery("node", "Narrows to a machine, where several are kept, as after it got another name.", nil),
-		serve.BadParameter, serve.Refused("Nothing is kept of such a GPU, or nothing at all.", errNoHistory),
-		serve.Refused("A parameter can't be read.", serve.Failure(stepOf("soon"))),
+		apidoc.InQuery("from", "When the span begins. On its own it can name a span, such as last night, monday (that day) or since monday (until now). Default: the last 24 hours.", "last night"),
+		apidoc.InQuery("to", "When the span ends. Default: now.", nil),
+		apidoc.InQuery("tz", "The time zone for times in words. Default: the server's.", "Europe/Berlin"),
+		apidoc.InQuery("gpu", "Only this GPU, by index or UUID, or by name: \"node-017 GPU 3\", a node, or a part of the product's name. May be repeated. An index means a machine that gpuwhy reads now, if possible.", "0").Repeated(),
+		apidoc.InQuery("node", "Only this machine, if the history has several, for example after a machine was renamed.", nil),
+		serve.BadParameter, serve.Refused("There is no history of this GPU, or none at all.", errNoHistory),
+		serve.Refused("A parameter is invalid.", serve.Failure(stepOf("soon"))),
 	}
-	byUser     = apidoc.InQuery("user", "Narrows to a user.", nil)
-	asTable    = apidoc.InQuery("format", "csv for a table, in place of an Accept header.", "json")
+	byUser     = apidoc.InQuery("user", "Only this user.", nil)
+	asTable    = apidoc.InQuery("format", "csv for a table, instead of an Accept header.", "json")
 	noDatabase = serve.Refused("The database can't be read now.",
 		serve.Advise(http.StatusServiceUnavailable, gpu.Advice{What: "the database can't be reached"}))
-	noDatabaseNow = serve.Refused("The database can't be read now, or too many lists are being read from it: Retry-After says when to ask again.", errManyLong)
+	noDatabaseNow = serve.Refused("The database can't be read now, or too many lists are being read from it. Retry-After says when to try again.", errManyLong)
 )
 
 // WhyParts are what the documents say of [Site.Why].
 func (*Site) WhyParts() apidoc.Parts {
 	return apidoc.Parts{
 		ofSpan, asTable,
-		apidoc.InQuery("start", "How many of the first chapters and causes are left out: next of the answer before, whose from and to are asked about again. An answer lists a thousand of each; /api/gpu/causes lists all.", nil), noDatabaseNow,
+		apidoc.InQuery("start", "How many chapters and causes to skip: the value of next from the previous answer, with the same from and to. An answer lists up to a thousand of each; /api/gpu/causes lists all.", nil), noDatabaseNow,
 	}
 }
 
@@ -85,36 +85,36 @@ func (s *Site) Routes() []serve.Route {
 		return serve.Read(path, h, contract.ClientPast, id, summary, parts...).Strict()
 	}
 	return []serve.Route{
-		read("/api/gpu/history", s.history, "getHistory", "Readings over time",
-			apidoc.Text("Made of the coarsest rows that the step allows: readings, minutes or quarters of an hour. Where only coarser rows are left, points within one of them are the same. Gaps are null."),
-			apidoc.InQuery("metric", "A quantity, such as power_draw or power_watts; may be given several times. Those of charts if it is left out.", "power_draw").Repeated(),
-			apidoc.InQuery("step", "The time between two points, such as 30s or 5m; chosen if it is left out.", "5m"),
+		read("/api/gpu/history", s.history, "getHistory", "Get readings over time",
+			apidoc.Text("Built from the coarsest rows that the step allows: readings, minutes or quarters of an hour. Where only coarser rows remain, all points within one row are the same. Gaps are null."),
+			apidoc.InQuery("metric", "A metric, such as power_draw or power_watts. May be repeated. Default: the metrics of the charts.", "power_draw").Repeated(),
+			apidoc.InQuery("step", "The time between two points, such as 30s or 5m. Default: chosen to fit.", "5m"),
 			serve.Fresh("The points of each GPU.", contract.History{}, "history"), ofSpan, asTable, noDatabase),
-		read("/api/gpu/readings", s.long(s.readings), "listReadings", "Readings as they are kept",
-			apidoc.Text("For programs that take all of it: each reading, or each minute, quarter of an hour or six hours, however many there are. Charts need /api/gpu/history."),
-			apidoc.InQuery("metric", "A quantity, such as power_draw; may be given several times. All of GPUs if it is left out.", "power_draw").Repeated(),
-			apidoc.InQuery("tier", "raw, 1m, 15m or 6h; the finest that is kept for all of the time if it is left out.", "1m"),
+		read("/api/gpu/readings", s.long(s.readings), "listReadings", "List stored readings",
+			apidoc.Text("For programs that need all the data: every reading, or every minute, quarter of an hour or six hours, however many there are. For charts, use /api/gpu/history."),
+			apidoc.InQuery("metric", "A metric, such as power_draw. May be repeated. Default: all GPU metrics.", "power_draw").Repeated(),
+			apidoc.InQuery("tier", "raw, 1m, 15m or 6h. Default: the finest tier that covers the whole time.", "1m"),
 			serve.Fresh("The readings.", contract.PastReadings{}, "readings"), ofSpan, asTable, noDatabaseNow),
-		read("/api/gpu/history/size", s.size, "getHistorySize", "How much is kept",
-			apidoc.Text("What is kept by kind, and about how much it will be once it is kept for as long as --history-retention says. Measured at most twice a minute."),
-			serve.Fresh("The size.", contract.PastSize{}, "size"), serve.BadParameter, serve.Refused("Nothing is kept.", errNoHistory), noDatabase),
-		read("/api/gpu/causes", s.long(s.causes), "listCauses", "What the answer was",
-			serve.Fresh("The causes, by when they began.", contract.PastCauses{}, "causes"), ofSpan, asTable, noDatabaseNow),
-		read("/api/gpu/sessions", s.long(s.sessions), "listSessions", "Processes that were on GPUs",
-			serve.Fresh("The sessions, by when they began.", contract.PastSessions{}, "sessions"), ofSpan, byUser, asTable, noDatabaseNow),
-		read("/api/gpu/usage", s.usage, "getUsage", "Who used GPUs, and for how long",
-			apidoc.InQuery("by", "What to sum by: "+history.Choices()+".", "user"),
-			serve.Fresh("The sums, the longest held first, also of GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
-		read("/api/gpu/at", s.at, "getAt", "A machine as it was",
-			apidoc.InQuery("time", "The time; now if it is left out.", "yesterday 22:00"),
-			apidoc.InQuery("tz", "The time zone in which words are understood; the server's if it is left out.", "Europe/Berlin"),
-			apidoc.InQuery("node", "The machine; needed where there are several.", nil),
-			serve.Fresh("The newest snapshot that is not later, with its answer.", contract.PastMoment{}, "at"),
+		read("/api/gpu/history/size", s.size, "getHistorySize", "Get the size of the history",
+			apidoc.Text("The stored data by kind, and about how large it will be once --history-retention is reached. Measured at most twice a minute."),
+			serve.Fresh("The size.", contract.PastSize{}, "size"), serve.BadParameter, serve.Refused("No history is kept.", errNoHistory), noDatabase),
+		read("/api/gpu/causes", s.long(s.causes), "listCauses", "List past causes",
+			serve.Fresh("The causes, in the order in which they began.", contract.PastCauses{}, "causes"), ofSpan, asTable, noDatabaseNow),
+		read("/api/gpu/sessions", s.long(s.sessions), "listSessions", "List processes that used GPUs",
+			serve.Fresh("The sessions, in the order in which they began.", contract.PastSessions{}, "sessions"), ofSpan, byUser, asTable, noDatabaseNow),
+		read("/api/gpu/usage", s.usage, "getUsage", "Get who used GPUs, and for how long",
+			apidoc.InQuery("by", "What to group by: "+history.Choices()+".", "user"),
+			serve.Fresh("The sums, in order of time held, longest first, also for GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
+		read("/api/gpu/at", s.at, "getAt", "Get a machine at a past time",
+			apidoc.InQuery("time", "The time. Default: now.", "yesterday 22:00"),
+			apidoc.InQuery("tz", "The time zone for times in words. Default: the server's.", "Europe/Berlin"),
+			apidoc.InQuery("node", "The machine. Required if there are several.", nil),
+			serve.Fresh("The last snapshot up to that time, with its answer.", contract.PastMoment{}, "at"),
 			serve.BadParameter,
-			serve.Refused("Nothing is kept of that time.", errNoHistory), serve.Refused("A parameter can't be read.", serve.Failure(stepOf("soon"))), noDatabase),
-		read("/api/events", s.long(s.events), "listEvents", "What happened",
-			apidoc.InQuery("kind", "Narrows to a kind: "+strings.Join(store.EventKinds, ", ")+"; may be given several times.", "xid").Repeated(),
-			serve.Fresh("The events, the oldest first.", contract.PastEvents{}, "events"), ofSpan, asTable, noDatabaseNow),
+			serve.Refused("There is no history for that time.", errNoHistory), serve.Refused("A parameter is invalid.", serve.Failure(stepOf("soon"))), noDatabase),
+		read("/api/events", s.long(s.events), "listEvents", "List events",
+			apidoc.InQuery("kind", "Only this kind: "+strings.Join(store.EventKinds, ", ")+". May be repeated.", "xid").Repeated(),
+			serve.Fresh("The events, oldest first.", contract.PastEvents{}, "events"), ofSpan, asTable, noDatabaseNow),
 		serve.Page("/past", s.page),
 	}
 }
@@ -133,7 +133,7 @@ func (s *Site) Answer(ctx context.Context, path string, query url.Values, w io.W
 			return route.Answer(bare{w, http.Header{}}, r)
 		}
 	}
-	return fmt.Errorf("%s is no address of the past", path)
+	return fmt.Errorf("%s is not an address for the past", path)
 }
 
 // bare is an answer without its header.
@@ -174,7 +174,7 @@ func (s *Site) history(w http.ResponseWriter, r *http.Request) error {
 	}
 	g, err := s.Past.BoundedGrid(q.From, q.To, step, devices*len(columns))
 	if errors.Is(err, history.ErrTooFine) && (step > 0 || devices*len(columns) > 1) {
-		return serve.Refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs, or for a longer step, or leave the step out")
+		return serve.Refuse(http.StatusUnprocessableEntity, err.Error(), "ask for fewer metrics or GPUs or a longer step, or leave the step out")
 	}
 	if err != nil {
 		return pastError(err)
@@ -221,7 +221,7 @@ func columnsOf(names []string) (columns []int, machines bool, err error) {
 			return nil, false, serve.Unknown(http.StatusUnprocessableEntity, "there is no metric", name, append(store.DeviceColumns.Names(), store.MachineColumns.Names()...), "")
 		}
 		if i > 0 && ofMachine != machines {
-			return nil, false, serve.Refuse(http.StatusUnprocessableEntity, "metrics of GPUs and of machines can't be asked for at once", "ask twice")
+			return nil, false, serve.Refuse(http.StatusUnprocessableEntity, "one request can't ask for metrics of both GPUs and machines", "send two requests")
 		}
 		if machines = ofMachine; !slices.Contains(columns, c) {
 			columns = append(columns, c)
@@ -243,7 +243,7 @@ func stepOf(text string) (time.Duration, error) {
 		step, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || step < time.Second {
-		return 0, serve.Refuse(http.StatusUnprocessableEntity, serve.Quote(text)+" is no step", "use a time of a second or more, such as 30s, 5m, 1.5h or 1d")
+		return 0, serve.Refuse(http.StatusUnprocessableEntity, serve.Quote(text)+" is not a valid step", "use a second or more, such as 30s, 5m, 1.5h or 1d")
 	}
 	return step, nil
 }
@@ -291,7 +291,7 @@ func (s *Site) events(w http.ResponseWriter, r *http.Request) error {
 	q.Kinds = q.values["kind"]
 	for _, kind := range q.Kinds {
 		if !slices.Contains(store.EventKinds, kind) {
-			return serve.Unknown(http.StatusUnprocessableEntity, "there is no kind of events", kind, store.EventKinds, "")
+			return serve.Unknown(http.StatusUnprocessableEntity, "there is no event kind", kind, store.EventKinds, "")
 		}
 	}
 	head := contract.PastEvents{PastSpan: q.span(), Events: []contract.PastEvent{}}
@@ -394,7 +394,7 @@ func (s *Site) usage(w http.ResponseWriter, r *http.Request) error {
 			for i, way := range history.Ways {
 				ways[i] = string(way)
 			}
-			return serve.Refuse(http.StatusUnprocessableEntity, err.Error()+nearest.Hint(text, ways), "leave it out for user")
+			return serve.Refuse(http.StatusUnprocessableEntity, err.Error()+nearest.Hint(text, ways), "leave it out to group by user")
 		}
 	}
 	list, err := s.Past.Usage(r.Context(), grouping, q.Query)
@@ -444,7 +444,7 @@ func (s *Site) Why(w http.ResponseWriter, r *http.Request) error {
 func startOf(text string) (int, error) {
 	n, err := strconv.Atoi(cmp.Or(text, "0"))
 	if err != nil || n < 0 {
-		return 0, serve.Refuse(http.StatusUnprocessableEntity, serve.Quote(text)+" is no number to start with", "use what next says in the answer before")
+		return 0, serve.Refuse(http.StatusUnprocessableEntity, serve.Quote(text)+" is not a valid start", "use the value of next from the previous answer")
 	}
 	const furthest = 1e9 // nobody has so many
 	return min(n, furthest), nil
@@ -494,7 +494,7 @@ func (s *Site) at(w http.ResponseWriter, r *http.Request) error {
 	return serve.FreshJSON(w, r, contract.NewPastMoment(asked, m))
 }
 
-var errWhichNode = serve.Refuse(http.StatusBadRequest, "there are several nodes, and none is named", "add node=NAME, or ask below /node/{name}/")
+var errWhichNode = serve.Refuse(http.StatusBadRequest, "there are several nodes, and the request names none", "add node=NAME, or use an address below /node/{name}/")
 
 // oneNode is the node of that name; without one it is the only node, if there is but one.
 func (s *Site) oneNode(ctx context.Context, name string) (string, error) {
@@ -528,12 +528,12 @@ func (s *Site) then(ctx context.Context, node string, asked time.Time) (*insight
 	}
 	m, err := s.Past.Moment(ctx, node, asked, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
-		return nil, serve.Refuse(http.StatusNotFound, "gpuwhy did not look at "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
-			"the newest snapshot before is of "+gap.Before.In(asked.Location()).Format(time.RFC3339))
+		return nil, serve.Refuse(http.StatusNotFound, "gpuwhy was not reading "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
+			"the last snapshot before that is from "+gap.Before.In(asked.Location()).Format(time.RFC3339))
 	}
 	if errors.Is(err, history.ErrNotSeen) {
-		return nil, serve.Refuse(http.StatusNotFound, "nothing is kept of "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
-			"/api/gpu/history says for which times there are readings; whole snapshots are kept as long as each reading is")
+		return nil, serve.Refuse(http.StatusNotFound, "there is no snapshot of "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
+			"see /api/gpu/history for the times with readings; whole snapshots are kept as long as single readings")
 	}
 	if err != nil {
 		return nil, pastError(err)
@@ -587,7 +587,7 @@ const (
 	retryLong = "10"
 )
 
-var errManyLong = serve.Refuse(http.StatusServiceUnavailable, "too many lists are being read from here", "ask again when one of them has ended, or for /api/gpu/history").
+var errManyLong = serve.Refuse(http.StatusServiceUnavailable, "too many lists are being read at once", "try again when one has finished, or use /api/gpu/history").
 	RetryAfter(retryLong)
 
 // long answers with a list that may be long: only so many at once.

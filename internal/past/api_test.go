@@ -254,21 +254,21 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 	h := remembering(t)
 	for path, want := range map[string]string{
 		"/api/gpu/history?from=soon":                                      `"soon" is not a span of time`,
-		"/api/gpu/history?to=now":                                         "to is there without from",
-		"/api/gpu/history?from=-1h&to=-2h":                                "ends before it begins: name the earlier time first",
-		"/api/gpu/history?from=2026-03-14T00:00:00+01:00":                 "write its + as %2B in an address",
-		"/api/gpu/history?from=2999-01-01T00:00:00Z":                      `"2999-01-01T00:00:00Z" has not begun yet: name a time that has`,
+		"/api/gpu/history?to=now":                                         "to is given without from",
+		"/api/gpu/history?from=-1h&to=-2h":                                "ends before it begins: give the earlier time first",
+		"/api/gpu/history?from=2026-03-14T00:00:00+01:00":                 "write the + as %2B in an address",
+		"/api/gpu/history?from=2999-01-01T00:00:00Z":                      `"2999-01-01T00:00:00Z" is in the future: give a time in the past`,
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z":        "longer than 100 years",
 		"/api/gpu/history?from=0001-01-01&to=9999-12-31T00:00:00Z&step=1": "longer than 100 years",
-		"/api/gpu/why?to=now":                                             "to is there without from",
-		"/api/events?kind=foo":                                            `there is no kind of events "foo": use alert_fired,`,
+		"/api/gpu/why?to=now":                                             "to is given without from",
+		"/api/events?kind=foo":                                            `there is no event kind "foo": use alert_fired,`,
 		"/api/gpu/at?time=soon":                                           `is not a time: write it like`,
 		"/api/gpu/history?metric=moon":                                    "there is no metric",
-		"/api/gpu/history?metric=cpu_percent&metric=power_draw":           "can't be asked for at once",
-		"/api/gpu/history?step=soon":                                      "is no step",
+		"/api/gpu/history?metric=cpu_percent&metric=power_draw":           "can't ask for metrics of both GPUs and machines",
+		"/api/gpu/history?step=soon":                                      "is not a valid step",
 		"/api/gpu/history?from=-1d&step=1":                                "more than 20,000 points",
 		"/api/gpu/history?gpu=first":                                      "is neither a GPU's index nor its UUID",
-		"/api/gpu/sessions?tz=Moon":                                       "there is no time zone",
+		"/api/gpu/sessions?tz=Moon":                                       "unknown time zone",
 		"/api/gpu/usage?by=moon":                                          "is no way to sum usage",
 		"/api/events?format=xml":                                          "there is no format",
 		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m" (did you mean "15m"?): use raw, 1m, 15m or 6h`,
@@ -303,18 +303,18 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 	st, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past.Store, c.Sizes.Past.Store = m, m })
 	st.Show(t, of)
 	here := "/node/" + of.Node
-	const unknown = ` is not known of /api/gpu/`
+	const unknown = ` is not supported by /api/gpu/`
 	for path, want := range map[string]string{
-		"/api/gpu/why?gpu=99":                          "gpu is about the past here",
-		"/api/gpu/why?tz=../../etc":                    "tz is about the past here",
-		"/api/gpu/why?node=node":                       "node is about the past here",
+		"/api/gpu/why?gpu=99":                          "gpu applies only to the past here",
+		"/api/gpu/why?tz=../../etc":                    "tz applies only to the past here",
+		"/api/gpu/why?node=node":                       "node applies only to the past here",
 		"/api/gpu/why?user=nobody":                     `"user"` + unknown,
 		"/api/gpu/why?form=yesterday":                  `"form"` + unknown,
 		"/api/gpu/why?from=-1h&user=nobody":            `"user"` + unknown,
 		"/api/gpu/causes?user=nobody":                  `"user"` + unknown,
-		"/api/gpu/history?user=nobody":                 `"user" is not known of /api/gpu/history: leave it out; known are metric, step, from, to, tz, gpu, node, format`,
+		"/api/gpu/history?user=nobody":                 `"user" is not supported by /api/gpu/history: leave it out, or use one of metric, step, from, to, tz, gpu, node, format`,
 		"/api/gpu/readings?user=nobody":                `"user"` + unknown,
-		"/api/events?user=nobody":                      `"user" is not known of /api/events`,
+		"/api/events?user=nobody":                      `"user" is not supported by /api/events`,
 		"/api/gpu/history/size?node=desktop":           `"node"` + unknown + "history/size: leave it out",
 		"/api/gpu/forecast?user=x&from=-1h":            `"from"` + unknown,
 		"/api/gpu/usage?usr=alice":                     `"usr"` + unknown,
@@ -324,8 +324,8 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 		"/api/gpu/sessions?user=a&user=b":              `"user" is given twice`,
 		"/api/gpu/sessions?from=-1h&from=-2h":          `"from" is given twice`,
 		"/api/gpu/at?gpu=3":                            `"gpu"` + unknown,
-		here + "/api/gpu/sessions?node=other":          `about the node "` + of.Node + `", and the parameter "node" about "other"`,
-		here + "/api/gpu/at?node=other":                `about the node "` + of.Node + `", and the parameter "node" about "other"`,
+		here + "/api/gpu/sessions?node=other":          `for the node "` + of.Node + `", but the parameter "node" is "other"`,
+		here + "/api/gpu/at?node=other":                `for the node "` + of.Node + `", but the parameter "node" is "other"`,
 		here + "/api/gpu/usage?usr=alice":              `"usr"` + unknown,
 		"/api/gpu/history?metric=power_draw&metrics=a": `"metrics"` + unknown,
 		"/api/gpu/sessions?format=csv&format=json":     `"format" is given twice`,
@@ -585,7 +585,7 @@ func TestThePastPage(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/past?from=soon": "is not a span of time", "/past?at=soon": "is not a time", "/past?tz=Moon": "there is no time zone",
+		"/past?from=soon": "is not a span of time", "/past?at=soon": "is not a time", "/past?tz=Moon": "unknown time zone",
 		"/past?compare=soon": "is not a span", "/past?compare=gpu+x": "is neither", "/past?gpu=first": "is neither",
 	} {
 		w, asked := at(path)
@@ -594,8 +594,8 @@ func TestThePastPage(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"/past?user=mchen": `"user" is not known of /past: leave it out; known are from,`, "/past?from=6h&from=7d": `"from" is given twice`,
-		"/past?gpus=3": `"gpus" is not known`,
+		"/past?user=mchen": `"user" is not supported by /past: leave it out, or use one of from,`, "/past?from=6h&from=7d": `"from" is given twice`,
+		"/past?gpus=3": `"gpus" is not supported`,
 	} {
 		if w, asked := at(path); w.Code != http.StatusBadRequest || asked.Trouble == nil || !strings.Contains(asked.Trouble.Text(), want) {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
@@ -686,7 +686,7 @@ func TestFewListsAtOnce(t *testing.T) {
 	}
 	for _, path := range []string{"/api/gpu/sessions", "/api/gpu/readings", "/api/gpu/causes", "/api/events"} {
 		w := servetest.Get(h, path)
-		if detail := servetest.IsProblem(t, w, http.StatusServiceUnavailable); w.Header().Get("Retry-After") == "" || !strings.Contains(detail, "ask again") {
+		if detail := servetest.IsProblem(t, w, http.StatusServiceUnavailable); w.Header().Get("Retry-After") == "" || !strings.Contains(detail, "try again") {
 			t.Errorf("%s: %s, %v", path, detail, w.Header())
 		}
 	}
@@ -710,8 +710,8 @@ func TestWhichNode(t *testing.T) {
 		want   string
 	}{
 		{[]string{"a", "b"}, "/api/gpu/at?time=-10s", http.StatusBadRequest, "there are several nodes"},
-		{[]string{"a", "b"}, "/api/gpu/at?time=-10s&node=b", http.StatusNotFound, `nothing is kept of "b"`},
-		{[]string{"a"}, "/api/gpu/at?time=-10s", http.StatusNotFound, `nothing is kept of "a"`},
+		{[]string{"a", "b"}, "/api/gpu/at?time=-10s&node=b", http.StatusNotFound, `there is no snapshot of "b"`},
+		{[]string{"a"}, "/api/gpu/at?time=-10s", http.StatusNotFound, `there is no snapshot of "a"`},
 	} {
 		m, b := storetest.NewModel(), &store.Batch{}
 		for _, node := range tt.nodes {

@@ -39,8 +39,8 @@ type Comparison struct {
 
 // pagePast has the parameters of the page of the past.
 var pagePast = apidoc.Op("", "", "", ofSpan, asTable,
-	apidoc.InQuery("at", "The time at which the machine is shown.", nil), apidoc.InQuery("play", "Seconds that it goes on by.", nil),
-	apidoc.InQuery("compare", "What the span is compared with.", nil))
+	apidoc.InQuery("at", "The time to show the machine at.", nil), apidoc.InQuery("play", "Seconds to move forward.", nil),
+	apidoc.InQuery("compare", "The span to compare with.", nil))
 
 // page is the page of the past. What can't be read of the address is said on it, beside the form.
 func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
@@ -135,7 +135,7 @@ func (s *Site) comparison(q *Question, text string, now time.Time) (*Comparison,
 	}
 	span, err := when.Parse(text, now)
 	if err != nil {
-		return nil, serve.Refuse(http.StatusUnprocessableEntity, err.Error(), `compare with yesterday, "last week", "gpu 3" or another time`)
+		return nil, serve.Refuse(http.StatusUnprocessableEntity, err.Error(), `use yesterday, "last week", "gpu 3" or another time`)
 	}
 	return &Comparison{Name: text, From: span.From}, nil
 }

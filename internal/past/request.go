@@ -86,7 +86,7 @@ func (s *Site) zoned(name string) (time.Time, error) {
 		zone, err = time.FixedZone(name, offset), nil
 	}
 	if err != nil {
-		return now, serve.Refuse(http.StatusUnprocessableEntity, "there is no time zone "+serve.Quote(name), "use a name such as Europe/Berlin, UTC, or hours such as +02:00 (%2B02:00 in an address)")
+		return now, serve.Refuse(http.StatusUnprocessableEntity, "unknown time zone "+serve.Quote(name), "use a name such as Europe/Berlin or UTC, or an offset such as +02:00 (%2B02:00 in an address)")
 	}
 	return now.In(zone), nil
 }
@@ -113,7 +113,7 @@ func spanOf(from, to string, now time.Time) (time.Time, time.Time, error) {
 	case from == "" && to == "":
 		text = usualSpan
 	case from == "":
-		return time.Time{}, time.Time{}, &gpu.Advice{What: "to is there without from", Try: "add from, or leave out both"}
+		return time.Time{}, time.Time{}, &gpu.Advice{What: "to is given without from", Try: "add from, or leave both out"}
 	case to != "":
 		text += ".." + to
 	}
@@ -139,7 +139,7 @@ func (s *Site) pastDevices(r *http.Request, q *request) error {
 			nodes = append(nodes, d.Node)
 		}
 		slices.Sort(nodes)
-		return serve.Unknown(http.StatusNotFound, "nothing is kept of a node", node, slices.Compact(nodes), "/api/v1/gpu/nodes lists those of now")
+		return serve.Unknown(http.StatusNotFound, "no history is kept for node", node, slices.Compact(nodes), "see /api/v1/gpu/nodes for current nodes")
 	}
 	for _, name := range q.values["gpu"] {
 		keys, err := s.kept(q.devices, name)
@@ -154,7 +154,7 @@ func (s *Site) pastDevices(r *http.Request, q *request) error {
 	return nil
 }
 
-var errNoHistory = serve.Refuse(http.StatusNotFound, "no past is kept", "start gpuwhy with a --state-dir of its own, and without --history off")
+var errNoHistory = serve.Refuse(http.StatusNotFound, "no history is kept", "start gpuwhy with its own --state-dir and without --history off")
 
 // kept is what is kept of a GPU, by the name that its machine has now and then by earlier ones. An index is one of a node that is
 // read now, where there is such a GPU.
@@ -193,7 +193,7 @@ func (s *Site) kept(devices map[store.Key]store.Device, name string) ([]store.Ke
 			}
 		}
 		slices.Sort(there)
-		return nil, serve.Unknown(http.StatusNotFound, "nothing is kept of a GPU", name, slices.Compact(there), "/api/gpu/devices lists those of now")
+		return nil, serve.Unknown(http.StatusNotFound, "no history is kept for GPU", name, slices.Compact(there), "see /api/gpu/devices for current GPUs")
 	case id.UUID == "" && several:
 		return nil, errSeveral(id.Text)
 	}
@@ -265,7 +265,7 @@ func called(devices map[store.Key]store.Device, text string) (name string, keys 
 
 // errSeveral refuses an index of which several nodes have had a GPU.
 func errSeveral(index string) error {
-	return serve.Refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each",
+	return serve.Refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index,
 		`name the GPU by its UUID, or as "NODE GPU `+index+`"; an address can name the node, with node=NAME`)
 }
 
@@ -287,7 +287,7 @@ func pastError(err error) error {
 		return err
 	}
 	if errors.Is(err, history.ErrTooFine) {
-		return serve.Refuse(http.StatusUnprocessableEntity, "so long a time can't be answered about", "ask for a shorter one")
+		return serve.Refuse(http.StatusUnprocessableEntity, "the time span is too long", "ask for a shorter one")
 	}
 	if errors.Is(err, history.ErrTooLong) {
 		return serve.Refuse(http.StatusUnprocessableEntity, err.Error(), "choose a shorter one")

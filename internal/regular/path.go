@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Path is a path as people write it in settings, with a ~ for the home folder. It refuses what only a shell would read
-// otherwise, and control characters. An empty one stays empty.
+// Path expands a path as people write it in settings, with ~ for the home folder. It refuses control characters and
+// anything that only a shell would expand. An empty path stays empty.
 func Path(path string) (string, error) {
 	const quotes = `"'` + "`“”‘’"
 	first, _ := utf8.DecodeRuneInString(path)
@@ -19,13 +19,13 @@ func Path(path string) (string, error) {
 	case path == "":
 		return "", nil
 	case strings.ContainsFunc(path, unicode.IsControl):
-		return "", errors.New("leave out the control character")
+		return "", errors.New("remove the control character")
 	case strings.TrimSpace(path) != path:
-		return "", errors.New("leave out the space around it")
+		return "", errors.New("remove the space around it")
 	case strings.ContainsRune(quotes, first), strings.ContainsRune(quotes, last):
-		return "", errors.New("leave the quotes out: no shell takes them off here")
+		return "", errors.New("remove the quotes: no shell strips them here")
 	case first == '$', first == '%':
-		return "", errors.New("no variable is put in here: write the whole path")
+		return "", errors.New("variables are not expanded here: write the whole path")
 	case path == "~" || strings.HasPrefix(path, "~/"):
 		home, err := os.UserHomeDir()
 		if err != nil || !filepath.IsAbs(home) {
@@ -33,7 +33,7 @@ func Path(path string) (string, error) {
 		}
 		return filepath.Join(home, path[1:]), nil
 	case first == '~':
-		return "", errors.New("gpuwhy does not look for home folders of other users: write the whole path")
+		return "", errors.New("gpuwhy does not look up other users' home folders: write the whole path")
 	}
 	return path, nil
 }

@@ -1,5 +1,4 @@
-// Package regular reads files that people and earlier runs have written: state,
-// rules, addresses.
+// Package regular reads files that people or earlier runs have written: state, rules, addresses.
 package regular
 
 import (
@@ -12,15 +11,14 @@ import (
 	"time"
 )
 
-// ErrIrregular is the error of what is no regular file: a directory, or a pipe or
-// a device, which might have no end or never begin.
-var ErrIrregular = errors.New("it is no regular file")
+// ErrIrregular is the error for anything that is not a regular file: a directory, or a pipe or
+// device, which might never end or never begin.
+var ErrIrregular = errors.New("it is not a regular file")
 
-// ErrLong is the error of a file that is longer than it may be.
+// ErrLong is the error for a file that is too long.
 var ErrLong = errors.New("it is too long")
 
-// ErrSlow is the error of a disk that does not answer, such as a mount whose server
-// is gone.
+// ErrSlow is the error for a disk that does not answer, such as a mount whose server is gone.
 var ErrSlow = errors.New("the disk does not answer")
 
 // patience is how long a disk may take, and looks how often that is measured: of the time in which this program
@@ -30,11 +28,11 @@ const (
 	looks    = 10
 )
 
-// InTime does what a dead mount might hold for ever. After 5 s it returns [ErrSlow],
-// and do goes on by itself.
+// InTime runs a function that a dead mount might block for ever. After 5 s it returns [ErrSlow],
+// and do continues in the background.
 func InTime[T any](do func() (T, error)) (T, error) { return Within(patience, do) }
 
-// Within is [InTime] with another span than 5 s.
+// Within is [InTime] with a time limit other than 5 s.
 func Within[T any](span time.Duration, do func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -51,19 +51,20 @@ func docOf(a *action.Action) apidoc.Operation {
 	return apidoc.Op(a.Tag, a.ID, a.Summary, parts)
 }
 
-// twinOf is that of its twin. A form can't send DELETE, so a POST does the same.
+// twinOf is the text of its twin for forms. A form can't send DELETE, so a POST does the same.
 func twinOf(a *action.Action) apidoc.Operation {
 	return apidoc.Op(a.Tag, "post"+strings.ToUpper(a.ID[:1])+a.ID[1:], a.Form.Summary,
-		apidoc.Text("The same as with DELETE, for pages whose forms know POST alone."), apidoc.Body{}, partsOf(a, a.Form.HTTP), foreignPage, withBody(a))
+		apidoc.Text("The same as DELETE, for forms, which can only POST."), apidoc.Body{}, partsOf(a, a.Form.HTTP), foreignPage, withBody(a))
 }
 
-// partsOf are its parameter, and what is answered however it is asked for. 202 says, not on disk yet.
+// partsOf are its parameter, and the answers that do not depend on the body. 202 means not on disk
+// yet.
 func partsOf(a *action.Action, pattern string) (parts apidoc.Parts) {
 	if strings.Contains(pattern, "{"+a.Target.Param.Name+"}") {
 		parts = append(parts, a.Target.Param)
 	}
 	unkept := a.Answer
-	unkept.Status, unkept.Description = http.StatusAccepted, "It is so, and gpuwhy could not write that to its state directory. It tries again; a restart before that loses it."
+	unkept.Status, unkept.Description = http.StatusAccepted, "The change is in effect, but gpuwhy could not save it to its state directory. It will retry; a restart before then loses the change."
 	parts = append(parts, a.Answer, unkept)
 	for _, r := range a.Refuses {
 		parts = append(parts, r.Answer(r.Means))
@@ -72,21 +73,21 @@ func partsOf(a *action.Action, pattern string) (parts apidoc.Parts) {
 }
 
 // foreignPage is the answer to a page of another site.
-var foreignPage = Refused("A page of another site asks; programs may.", crossOriginDenied(nil, nil))
+var foreignPage = Refused("The request came from another site's page; programs are allowed.", crossOriginDenied(nil, nil))
 
 // withBody are the answers to all that have a body.
 func withBody(a *action.Action) apidoc.Parts {
 	return apidoc.Parts{
-		apidoc.Answer{Status: http.StatusSeeOther, Description: "A form was sent, and is done: back to the page that it is on."},
-		Refused("The body is no JSON, or has a member twice or in another case.", badJSON(Failure(strictjson.Members([]byte("{"))))),
-		Refused("The body did not come in time.", unreadable(os.ErrDeadlineExceeded)),
-		Refused("The body has more than 256 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody})),
+		apidoc.Answer{Status: http.StatusSeeOther, Description: "A form was processed: back to its page."},
+		Refused("The body is not JSON, or a member appears twice or in the wrong case.", badJSON(Failure(strictjson.Members([]byte("{"))))),
+		Refused("The body did not arrive in time.", unreadable(os.ErrDeadlineExceeded)),
+		Refused("The body is larger than 256 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody})),
 		Refused("The body is neither JSON nor a form.", badContent("text/plain")),
-		a.Misfit.Answer("A member is unknown, or has a value that it can't have."),
+		a.Misfit.Answer("A member is unknown or has an invalid value."),
 	}
 }
 
-var errNotKept = Refuse(http.StatusAccepted, "it is done, and gpuwhy could not write it to its state directory", "look at the space there, and into the log: gpuwhy tries again, and a restart before that loses it")
+var errNotKept = Refuse(http.StatusAccepted, "the change is in effect, but gpuwhy could not save it to its state directory", "check the free space there and the log: gpuwhy will retry, and a restart before then loses it")
 
 // acts answers with what an action returns, with its status; a form is led back to its page. Where the change is not on disk by
 // then, the status is 202, and a form is told so.
@@ -100,7 +101,7 @@ func (s *Server) acts(a *action.Action) Handler {
 		if err != nil {
 			return err
 		}
-		// What has begun goes on, also where nobody waits for the answer any more.
+		// An action that has begun goes on even if nobody waits for the answer any more.
 		answer, err := s.cfg.Actions.Run(context.WithoutCancel(r.Context()), action.Call{
 			Action: a.ID, Principal: auth.FromRequest(r), Target: r.PathValue(a.Target.Param.Name), Node: Node(r), Args: args,
 		})

@@ -146,7 +146,7 @@ func (k *Kit) LiveHTML(w http.ResponseWriter, r *http.Request, page templ.Compon
 }
 
 // ErrNotLive is returned for the address of a page that does not change by itself.
-var ErrNotLive = errors.New("the address is not one of a live page")
+var ErrNotLive = errors.New("the address is not that of a live page")
 
 // Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
 func (s *Server) Render(ctx context.Context, address string, to auth.Sight) ([]byte, error) {

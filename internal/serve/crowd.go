@@ -128,11 +128,11 @@ func (c *viewerTCP) Close() error {
 func tooManyViewers(client netip.Addr, most int) error {
 	of := client.String()
 	if household := householdOf(client); household.IsValid() && !household.IsSingleIP() {
-		of += ", or of others in " + household.String() + ","
+		of += ", or from " + household.String() + ","
 	}
-	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, and one address may have no more",
-		"close pages that nobody looks at, or start gpuwhy with a larger --max-viewers-per-address; if the address is that of a proxy, "+
-			"name it with --trusted-proxy, and have it say in X-Forwarded-For who its clients are")
+	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, the most allowed for one address",
+		"close unused pages, or start gpuwhy with a larger --max-viewers-per-address; if this is a proxy's address, "+
+			"name it with --trusted-proxy and have it send its clients' addresses in X-Forwarded-For")
 	e.header, e.value = "Retry-After", "5"
 	return e
 }

@@ -57,8 +57,8 @@ func ParseHosts(list []string) ([]string, error) {
 		name, err := auth.HostName(domain)
 		if err != nil {
 			return nil, &gpu.Advice{
-				What: Quote(entry) + " is no host name: " + err.Error(),
-				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all below it", Err: err,
+				What: Quote(entry) + " is not a valid host name: " + err.Error(),
+				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all its subdomains", Err: err,
 			}
 		}
 		if names[i] = name; below {
@@ -109,8 +109,8 @@ func (h *hostRules) check(hostport string) bool {
 func foreignHost(host string) error {
 	name, _ := hostName(host)
 	if name == "" {
-		return Refuse(http.StatusMisdirectedRequest, "the request does not say which host it is for", "send a Host header")
+		return Refuse(http.StatusMisdirectedRequest, "the request names no host", "send a Host header")
 	}
 	return Refuse(http.StatusMisdirectedRequest, "gpuwhy does not answer to the name "+Quote(name),
-		"if the name is yours, start gpuwhy with --allow-host and this name")
+		"if this name is yours, start gpuwhy with --allow-host and the name")
 }

@@ -42,7 +42,7 @@ func ParseID(text string) (DeviceID, error) {
 		id.UUID = text
 	default:
 		return id, Refuse(http.StatusUnprocessableEntity, Quote(text)+" is neither a GPU's index nor its UUID",
-			"use a number such as 0, or a UUID such as GPU-5c8f0e9b-…; /api/gpu/devices lists them")
+			"use a number such as 0, or a UUID such as GPU-5c8f0e9b-… (see /api/gpu/devices)")
 	}
 	return id, nil
 }
@@ -74,15 +74,15 @@ func (id DeviceID) Like(uuid string, index int) string {
 
 // ambiguous refuses an index where there are several nodes.
 func ambiguous(index string) error {
-	return Refuse(http.StatusBadRequest, "there are several nodes, and GPU "+index+" may be one of each", "name the GPU by its UUID, or ask below /node/{name}/")
+	return Refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index, "name the GPU by its UUID, or use an address below /node/{name}/")
 }
 
 // hint says where to look for a device that was not found.
 func (id DeviceID) hint(nodes gpu.Nodes) string {
 	for d := range nodes.Devices() {
 		if id.UUID != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.UUID) }) {
-			return "it is a MIG instance: ask for its GPU, " + d.UUID + ", and look under instances"
+			return "this is a MIG instance: request its GPU, " + d.UUID + ", and look in instances"
 		}
 	}
-	return "/api/gpu/devices lists all"
+	return "see /api/gpu/devices for all GPUs"
 }

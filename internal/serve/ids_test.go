@@ -93,7 +93,7 @@ func TestIDs(t *testing.T) {
 			}
 		}
 	}
-	if got, want := servetest.IsProblem(t, servetest.Get(h, "/gpu/metrics/MIG-a100c0de-0000-5000-8000-000000000007"), 404), "it is a MIG instance: ask for its GPU, GPU-a100c0de-0000-4000-8000-000000000001"; !strings.Contains(got, want) {
+	if got, want := servetest.IsProblem(t, servetest.Get(h, "/gpu/metrics/MIG-a100c0de-0000-5000-8000-000000000007"), 404), "this is a MIG instance: request its GPU, GPU-a100c0de-0000-4000-8000-000000000001"; !strings.Contains(got, want) {
 		t.Errorf("of an instance: %q, want %q in it", got, want)
 	}
 	if w := servetest.Get(h, "/gpu/metrics/%31"); w.Code != 200 {

@@ -129,7 +129,7 @@ func (k *Kit) Readable(f *insight.Fleet) error {
 	}
 	e := Refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(nodes))
 	if len(nodes) == 0 {
-		e.advice = gpu.Advice{What: "the first reading is still under way", Try: "try again in a few seconds"}
+		e.advice = gpu.Advice{What: "the first reading is still in progress", Try: "try again in a few seconds"}
 	}
 	wait := max(1, min(k.Monitor.Of(f).Interval, mostRetry).Seconds())
 	return e.RetryAfter(strconv.Itoa(int(math.Ceil(wait))))

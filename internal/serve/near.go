@@ -35,7 +35,7 @@ func eitherOf(names []string) string {
 	case n == 1:
 		return names[0]
 	case n > mostNames:
-		return "one of " + strings.Join(names[:mostNames], ", ") + " and others"
+		return "one of " + strings.Join(names[:mostNames], ", ") + " or others"
 	default:
 		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}

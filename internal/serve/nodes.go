@@ -52,5 +52,5 @@ func NodeNames(f *insight.Fleet) []string {
 }
 
 func noNode(name string, there ...string) error {
-	return Unknown(http.StatusNotFound, "there is no node", name, there, "/api/v1/gpu/nodes lists those with a GPU")
+	return Unknown(http.StatusNotFound, "there is no node", name, there, "see /api/v1/gpu/nodes for nodes with a GPU")
 }

@@ -31,13 +31,13 @@ func Taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error
 		return err
 	}
 	if node, asked := Node(r), values.Get("node"); node != "" && asked != "" && asked != node {
-		return Refuse(http.StatusBadRequest, "the address is about the node "+Quote(node)+", and the parameter \"node\" about "+Quote(asked),
-			"leave the parameter out, or ask without /node/ in the address")
+		return Refuse(http.StatusBadRequest, "the address is for the node "+Quote(node)+", but the parameter \"node\" is "+Quote(asked),
+			"leave the parameter out, or use the address without /node/")
 	}
 	return nil
 }
 
-// checkParams refuses parameters that an address does not take, those that are given twice, and empty ones: who narrows an
+// checkParams refuses parameters that an address does not support, repeated ones and empty ones: a client that narrows an
 // answer must not get all of it.
 func checkParams(path string, params []*apidoc.Parameter, values url.Values) error {
 	bad := func(name, what, try string) error {
@@ -52,11 +52,11 @@ func checkParams(path string, params []*apidoc.Parameter, values url.Values) err
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch p := known[name]; {
 		case p == nil && len(names) == 0:
-			return bad(name, "is not known of "+path, "leave it out")
+			return bad(name, "is not supported by "+path, "leave it out")
 		case p == nil:
-			return bad(name, "is not known of "+path+nearest.Hint(name, names), "leave it out; known are "+strings.Join(names, ", "))
+			return bad(name, "is not supported by "+path+nearest.Hint(name, names), "leave it out, or use one of "+strings.Join(names, ", "))
 		case len(values[name]) > 1 && !p.IsRepeated():
-			return bad(name, "is given twice", "give it once")
+			return bad(name, "is given twice", "give it only once")
 		case slices.Contains(values[name], ""):
 			return bad(name, "has no value", "give it one, or leave it out")
 		}

@@ -19,10 +19,10 @@ import (
 
 // A problem is an error on the wire (RFC 9457).
 type problem struct {
-	Type   string `json:"type"`                // always about:blank: the status says it
+	Type   string `json:"type"`                // always about:blank: the status says what kind of error it is
 	Title  string `json:"title"`               // the status in words
 	Status int    `json:"status" unit:"count"` // the HTTP status
-	Detail string `json:"detail"`              // what happened, and what to do
+	Detail string `json:"detail"`              // what happened and what to do
 }
 
 // A StatusError is advice with the status that it is answered with.
@@ -128,7 +128,7 @@ func (s *Server) nothing(r *http.Request) error {
 		end := path[strings.LastIndexByte(path, '/'):]
 		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(of string) bool { return !strings.HasSuffix(of, end) })), nearest.Hint(path, there))
 	}
-	return Refuse(http.StatusNotFound, what, "begin at gpuwhy's page, "+s.kit.Root())
+	return Refuse(http.StatusNotFound, what, "start at gpuwhy's page, "+s.kit.Root())
 }
 
 // otherwise answers with the methods that an address takes, or with 404 if there is none.
@@ -155,7 +155,7 @@ func (s *Server) otherwise(mux *http.ServeMux) Handler {
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		default:
-			e := Refuse(http.StatusMethodNotAllowed, "this address does not take "+Quote(r.Method), "use one of "+allow)
+			e := Refuse(http.StatusMethodNotAllowed, "this address does not allow "+Quote(r.Method), "use one of "+allow)
 			e.header, e.value = "Allow", allow
 			return e
 		}
@@ -163,7 +163,7 @@ func (s *Server) otherwise(mux *http.ServeMux) Handler {
 }
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
-	return Refuse(http.StatusForbidden, "a page of another origin may not change anything here", "use gpuwhy's own page")
+	return Refuse(http.StatusForbidden, "pages from other origins may not change anything here", "use gpuwhy's own page")
 }
 
 // ParseQuery reads the whole query, or fails. net/url alone silently drops parts,
@@ -174,7 +174,7 @@ func ParseQuery(r *http.Request) (query url.Values, err error) {
 	}
 	if err != nil {
 		return nil, Refuse(http.StatusUnprocessableEntity, "the query "+Quote(r.URL.RawQuery)+" can't be read",
-			"put & between parameters, and write %3B for a semicolon and %25 for a percent sign in a value")
+			"separate parameters with &, and write %3B for a semicolon and %25 for a percent sign in a value")
 	}
 	return query, nil
 }

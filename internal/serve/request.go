@@ -42,7 +42,7 @@ func readBody(r *http.Request, shape action.Form, into any) (form url.Values, er
 	case e == nil:
 		return form, err
 	case e.Kind == strictjson.Mismatch:
-		return nil, Refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "/docs says what the body may have")
+		return nil, Refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "see /docs for what the body may have")
 	default:
 		return nil, badJSON(e)
 	}
@@ -52,7 +52,7 @@ func readBody(r *http.Request, shape action.Form, into any) (form url.Values, er
 // which fields are lists and numbers as the action says. The field page says where the form is, and is no argument.
 func readForm(content string, shape action.Form) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
-		return nil, nil, Refuse(http.StatusBadRequest, "the form "+what, "send it as a browser does")
+		return nil, nil, Refuse(http.StatusBadRequest, "the form "+what, "send it as a browser would")
 	}
 	if form, err = url.ParseQuery(content); err != nil {
 		return bad("can't be read")
@@ -83,11 +83,11 @@ func unreadable(err error) error {
 	what := "the body can't be read: " + err.Error()
 	switch {
 	case tooLarge:
-		return Refuse(http.StatusRequestEntityTooLarge, what, "send one of 256 KiB at most")
+		return Refuse(http.StatusRequestEntityTooLarge, what, "send at most 256 KiB")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return Refuse(http.StatusRequestTimeout, "the body did not come in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
+		return Refuse(http.StatusRequestTimeout, "the body did not arrive in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
 	default:
-		return Refuse(http.StatusBadRequest, what, "send it whole")
+		return Refuse(http.StatusBadRequest, what, "send the whole body")
 	}
 }
 

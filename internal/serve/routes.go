@@ -32,7 +32,7 @@ type Route struct {
 	Answer Handler
 	// Doc is nil for addresses that are no part of the API: pages and their files.
 	Doc *apidoc.Operation
-	// Live says that the page is kept up to date for those who look at it, see [Server.Render].
+	// Live says that the page updates itself while somebody looks at it, see [Server.Render].
 	Live bool
 	// Whole says that the route is about the program: it is not there for a single node.
 	Whole bool
@@ -113,24 +113,24 @@ func Failure[T any](_ T, err error) error { return err }
 var (
 	noGPU = gpu.Nodes{{Source: gpu.SourceNVML}}
 
-	AmbiguousDevice = Refused("There are several machines, and an index may be a GPU of each.", ambiguous("7"))
+	AmbiguousDevice = Refused("There are several machines, so an index is ambiguous.", ambiguous("7"))
 	UnknownDevice   = Refused("There is no such GPU.", Failure(DeviceID{Text: "7", Index: 7}.Find(nil)))
 	UnknownNode     = Refused("There is no such machine.", noNode("other"))
-	BadDeviceQuery  = Refused("It is neither an index nor a UUID, or the query can't be read.", Failure(ParseID("first")))
-	BadParameter    = Refused("A parameter is unknown here, is given twice or has no value; or there are several machines, and what is asked for may be of each.",
+	BadDeviceQuery  = Refused("The value is neither an index nor a UUID, or the query is invalid.", Failure(ParseID("first")))
+	BadParameter    = Refused("A parameter is unknown, given twice or empty; or there are several machines and the request is ambiguous.",
 		checkParams("/api/gpu/history", nil, url.Values{"user": {"anna"}}))
-	BadQuery = Refused("The query can't be read, as where it has a semicolon.",
+	BadQuery = Refused("The query is invalid, for example because it has a semicolon.",
 		Failure(ParseQuery(&http.Request{URL: &url.URL{RawQuery: "cluster_id=a;b"}})))
-	NothingToRead = Refused("No GPU can be read, or none was read yet; detail says why.",
+	NothingToRead = Refused("No GPU can be read, or none has been read yet; detail says why.",
 		Refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(noGPU)))
-	NotReadYet = Refused("The first reading is still under way.", new(Kit).Readable(nil))
+	NotReadYet = Refused("The first reading is still in progress.", new(Kit).Readable(nil))
 
 	// OneDevice has what all say that are about the GPU in their path, see [Each].
 	OneDevice = apidoc.Parts{
-		apidoc.InPath("id", "The GPU's index, or its UUID.", "0"),
-		AmbiguousDevice, UnknownDevice, Refused("It is neither an index nor a UUID.", Failure(ParseID("first"))), NothingToRead,
+		apidoc.InPath("id", "The GPU's index or UUID.", "0"),
+		AmbiguousDevice, UnknownDevice, Refused("The value is neither an index nor a UUID.", Failure(ParseID("first"))), NothingToRead,
 	}
 
-	otherProblem = Refused("Another error, such as 421 for a host name that is not gpuwhy's. A browser gets a page instead.",
+	otherProblem = Refused("Another error, such as 421 for a host name that is not gpuwhy's. Browsers get a page instead.",
 		foreignHost("gpu.example.org"))
 )

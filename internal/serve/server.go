@@ -5,9 +5,8 @@
 // An answer is encoded and compressed once for each Moment or fleet, when somebody first asks for it, and all clients share its bytes.
 // Below /node/{node} the same routes answer about one node ([Server.ofNode]).
 //
-// Errors are application/problem+json, or a page for a browser. Their detail is
-// the text of a [gpu.Advice]. Any other error is "internal error" to people, and
-// goes to the log.
+// Errors are application/problem+json, or a page for a browser. Their detail is the text of a
+// [gpu.Advice]. Any other error is shown as "internal error" and goes to the log.
 package serve
 
 import (
@@ -42,23 +41,23 @@ type Watch interface{ Noticed(*http.Request) }
 
 // An Address is where a server is reached, and by whom.
 type Address struct {
-	// BasePath is where all routes begin, such as "/gpu-3": a clean path of letters,
-	// digits and "-._~/". A slash at its end does not matter; it may be empty.
+	// BasePath is the prefix of all routes, such as "/gpu-3": a clean path of letters, digits and
+	// "-._~/". A trailing slash does not matter; it may be empty.
 	BasePath string
-	// Listen is the address on which somebody listens, "host:port". Requests may
-	// name its host. If it is unspecified (":8080", "0.0.0.0:8080"), they may name
-	// every IP address, and Hostname.
+	// Listen is the address that the server listens on, "host:port". Requests may name its host. If
+	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname.
 	Listen   string
 	Hostname string // the machine's own name; empty where it has none
-	// AllowHosts are further names and addresses that requests may name, such
-	// as "gpu.example.org", or "*.example.org" for all below it.
+	// AllowHosts are more names and addresses that requests may name, such as "gpu.example.org", or
+	// "*.example.org" for all its subdomains.
 	AllowHosts   []string
 	AllowOrigins auth.Origins // foreign origins whose pages may read answers
 	AllowEmbed   auth.Frames  // foreign origins whose pages may show a device's card in a frame
-	// TrustedProxies say in X-Forwarded-For who their clients are. Of others that header means nothing.
+	// TrustedProxies say in X-Forwarded-For who their clients are. The header is ignored from
+	// others.
 	TrustedProxies Proxies
-	// MaxViewersOfAddress is how many viewers an address may have, of IPv6 a network of 64 bits; 0: 256, and
-	// any number of this machine's own.
+	// MaxViewersOfAddress is how many viewers one address, or one IPv6 /64, may have; 0: 256, and
+	// unlimited from this machine.
 	MaxViewersOfAddress int
 }
 
@@ -92,7 +91,7 @@ func New(kit *Kit, cfg Config, routes ...Route) (*Server, error) {
 	return s, nil
 }
 
-// HTTPServer returns a server for the routes, see [HTTPServer], with bounds on how many connections there are.
+// HTTPServer returns a server for the routes, see [HTTPServer], with limits on the number of connections.
 func (s *Server) HTTPServer() *http.Server {
 	srv := HTTPServer(s.Handler(), s.kit.Log)
 	srv.ConnState = s.crowd.changed
@@ -113,9 +112,9 @@ func (s *Server) ownRoutes() []Route {
 		Page("/redoc", rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
 		{Method: http.MethodGet, Path: "/ws", Needs: auth.Read, Answer: s.socket}, // AsyncAPI describes it
 
-		Read("/openapi.json", once(s.openAPI), contract.ClientDocuments, "getOpenAPI", "This document", Typed(typeJSON, "OpenAPI 3.1.")),
-		Read("/openapi.yaml", once(s.openAPIYAML), contract.ClientDocuments, "getOpenAPIYAML", "This document as YAML", Typed(typeYAML, "OpenAPI 3.1.")),
-		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "The WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
+		Read("/openapi.json", once(s.openAPI), contract.ClientDocuments, "getOpenAPI", "Get this document", Typed(typeJSON, "OpenAPI 3.1.")),
+		Read("/openapi.yaml", once(s.openAPIYAML), contract.ClientDocuments, "getOpenAPIYAML", "Get this document as YAML", Typed(typeYAML, "OpenAPI 3.1.")),
+		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "Get the WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.kit.BasePath != "" {
 		routes = append(routes, Page("", s.toBase))

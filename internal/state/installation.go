@@ -14,17 +14,18 @@ import (
 // installationFile is where a state directory says whose it is.
 const installationFile = "installation.json"
 
-// An Installation is one gpuwhy with a state directory. It stays the same whatever its machine is called, and what is kept belongs to it.
+// An Installation is one gpuwhy with a state directory. It stays the same if its machine is renamed, and the saved state belongs
+// to it.
 type Installation struct {
-	// ID is random; empty where there is no state directory.
+	// ID is random; empty if there is no state directory.
 	ID string `json:"id"`
 }
 
-// ErrDamaged says that a file is there, and not what gpuwhy wrote.
+// ErrDamaged says that a file exists but is not what gpuwhy wrote.
 var ErrDamaged = errors.New("the file is damaged")
 
-// Installed knows which installation of gpuwhy has the files of a shelf, which this program alone must have. Its methods may be called at the
-// same time; a nil Installed is none.
+// Installed knows which installation of gpuwhy owns the files of a shelf, which no other program may use. Its methods may be
+// called concurrently; a nil Installed means none.
 type Installed struct {
 	Shelf Shelf
 
@@ -32,9 +33,9 @@ type Installed struct {
 	known Installation
 }
 
-// Installation reads which one it is, or makes one. Where that can't be written now, as on a full disk, there is none, and what is kept belongs to
-// the machine's name meanwhile. What can't be read is an error, so that nothing is taken for another installation's by mistake: [ErrDamaged]
-// where that does not pass by itself.
+// Installation reads which one it is, or creates one. If that can't be written now, for example on a full disk, there is none,
+// and saved state belongs to the machine's name meanwhile. Failing to read it is an error, so that nothing is mistaken for
+// another installation's: [ErrDamaged] if that will not pass on its own.
 func (o *Installed) Installation() (i Installation, err error) {
 	if o == nil {
 		return i, nil
@@ -53,12 +54,12 @@ func (o *Installed) Installation() (i Installation, err error) {
 		}
 		return i, nil
 	case err != nil:
-		return i, fmt.Errorf("which installation of gpuwhy this is can't be read now: %w", err)
+		return i, fmt.Errorf("the installation's identity can't be read now: %w", err)
 	}
 	if err = json.Unmarshal(text, &i); err != nil || i.ID == "" {
 		return Installation{}, &gpu.Advice{
-			What: "the file " + installationFile + " of the state directory, which says which installation of gpuwhy this is, is damaged", Err: errors.Join(ErrDamaged, err),
-			Try: "take it from a backup, or remove it: then alerts, silences and what was learned of the GPUs begin anew",
+			What: "the file " + installationFile + " in the state directory, which identifies this installation of gpuwhy, is damaged", Err: errors.Join(ErrDamaged, err),
+			Try: "restore it from a backup, or delete it: gpuwhy then forgets alerts, silences and what it learned about the GPUs",
 		}
 	}
 	o.known = i

@@ -1,7 +1,6 @@
-// Package keep keeps small state over a restart: documents of the parts of the
-// program, as files of one directory. It knows when a document is written, by
-// which version and about which machine, and writes it whole or not at all. A
-// part gives and takes plain values.
+// Package state saves small state over a restart: documents of the program's parts, as files in one
+// directory. It knows when a document is written, by which version and about which machine, and
+// writes it as a whole or not at all. Parts exchange plain values with it.
 package state
 
 import (
@@ -27,12 +26,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// A Part is what has state that is kept over a restart.
+// A Part has state that survives a restart.
 type Part[T any] interface {
 	// Kept returns a copy of the state, which encoding/json can write.
 	Kept() T
-	// Restore takes what Kept returned in an earlier run. It leaves out what is
-	// too old at now, and returns an error about what is not plausible.
+	// Restore takes what Kept returned in an earlier run. It leaves out what is too old at now, and
+	// returns an error about implausible values.
 	Restore(kept T, now time.Time) error
 }
 
@@ -41,7 +40,7 @@ type Document struct {
 	Name string // of its file
 	What string // for people, such as "alerts and silences"
 	When When
-	// KnowsNames says that the part itself takes another name of the machine; else the Keeper puts it in place of the former one.
+	// KnowsNames says that the part itself handles a renamed machine; otherwise the Keeper replaces the former name.
 	KnowsNames bool
 	Kept       func() any
 	Restore    func(text []byte, now time.Time) error
@@ -52,12 +51,12 @@ type When uint8
 
 // How often documents are written.
 const (
-	AtEnd     When = iota // much, and soon out of date
+	AtEnd     When = iota // large, and soon out of date
 	Regularly             // took hours to learn: written every ten minutes
 	Promptly              // must not be lost: written when [Keeper.Soon] says that it has changed, such as an alert or an idle floor
 )
 
-// Of makes a document of a part. The part gets a whole value or none.
+// Of makes a document from a part. The part gets a whole value or none.
 func Of[T any](name, what string, when When, part Part[T]) Document {
 	restore := func(text []byte, now time.Time) error {
 		var kept T
@@ -89,15 +88,15 @@ type header struct {
 	State   any       `json:"state"`
 }
 
-// ErrNotNow says that something may be on a shelf that can't be read now.
+// ErrNotNow says that a shelf may have something that can't be read now.
 var ErrNotNow = errors.New("it can't be read now")
 
-// A Shelf is where documents are, by name. Its calls may hang.
+// A Shelf stores documents by name. Its calls may hang.
 type Shelf interface {
-	// Read returns what was written last. The error is [fs.ErrNotExist] where nothing was, and [ErrNotNow] or
-	// [regular.ErrSlow] where something may be there that can't be read now.
+	// Read returns what was last written. The error is [fs.ErrNotExist] if nothing was, and [ErrNotNow] or
+	// [regular.ErrSlow] if there may be something that can't be read now.
 	Read(name string) ([]byte, error)
-	// Write returns when a machine that loses its power then does not lose it.
+	// Write returns once the document would survive a power loss.
 	Write(name string, text []byte) error
 }
 
@@ -128,11 +127,11 @@ func (f Folder) file(name string) string { return filepath.Join(string(f), name)
 // A Keeper writes documents, in their order, to a Shelf.
 type Keeper struct {
 	Shelf Shelf
-	// Origin is "simulate:PROFILE", "replay:DIR", or anything else for the real machine. What
-	// is kept of one is not for another.
+	// Origin is "simulate:PROFILE", "replay:DIR", or anything else for the real machine. State of
+	// one is never used for another.
 	Origin string
-	// Node is what the one machine that the documents are about is called; empty for several. What was kept of it by another name is
-	// restored by this one.
+	// Node is the name of the only machine that the documents are about; empty for several. State saved under another name is
+	// restored under this one.
 	Node      string
 	Documents []Document
 	// Hold calls a function while no prompt document changes.
@@ -152,10 +151,10 @@ type Keeper struct {
 	state State
 }
 
-// State says how the writing does.
+// State is the state of writing.
 type State struct {
-	Written time.Time // last, without an error; zero: never
-	Err     error     // of the last try
+	Written time.Time // last successful write; zero: never
+	Err     error     // error of the last attempt
 	Since   time.Time // when it began to fail
 }
 
@@ -165,9 +164,9 @@ func New() *Keeper {
 }
 
 // ErrEnded is what Flush returns once Run has ended: Close writes what is left.
-var ErrEnded = errors.New("nothing is written any more: the program ends")
+var ErrEnded = errors.New("nothing more is written: the program is ending")
 
-// State returns how the writing does now.
+// State returns the current state of writing.
 func (k *Keeper) State() State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -182,8 +181,8 @@ func (k *Keeper) Soon() {
 	}
 }
 
-// Again says that the shelf has lost what was written, such as a database that was damaged and begins anew: all but
-// what is written at the end is written at once.
+// Again says that the shelf has lost what was written, for example because a damaged database was recreated:
+// everything except documents written at the end is written at once.
 func (k *Keeper) Again() {
 	select {
 	case k.lost <- struct{}{}:
@@ -191,7 +190,7 @@ func (k *Keeper) Again() {
 	}
 }
 
-// unreal are the origins that are not the real machine, with what the names of their files begin with.
+// unreal are the origins that are not the real machine, with the prefixes of their file names.
 var unreal = map[string]string{"simulate:": "simulated-", "replay:": "recorded-"}
 
 // profile is the simulation or recording of an origin; empty for the real machine.
@@ -204,7 +203,7 @@ func profile(origin string) string {
 	return ""
 }
 
-// name is that of a document on the shelf. The documents of a simulation or a recording have names of their own.
+// name is a document's name on the shelf. Documents of a simulation or recording have their own names.
 func (k *Keeper) name(d Document) string {
 	name := d.Name + ".json"
 	for begins, prefix := range unreal {
@@ -215,8 +214,8 @@ func (k *Keeper) name(d Document) string {
 	return name
 }
 
-// Restore gives each document to its part. It logs what can't be used. What can't be read now is restored by Run, as soon as
-// it can be.
+// Restore gives each document to its part. It logs what can't be used. Run restores what can't be read now, as soon as it
+// can be.
 func (k *Keeper) Restore(now time.Time) {
 	var unread []string
 	var why error
@@ -231,18 +230,19 @@ func (k *Keeper) Restore(now time.Time) {
 			k.unread[d.Name] = true
 			unread, why = append(unread, d.What), err
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "document", name, "err", err)
+			k.Log.Warn("saved state is lost and starts over", "what", d.What, "document", name, "err", err)
 		}
 	}
 	if len(unread) > 0 {
-		k.Log.Warn("what was kept can't be read now, and is as soon as it can be", "what", strings.Join(unread, ", "), "err", why)
+		k.Log.Warn("saved state can't be read now and will be read as soon as possible", "what", strings.Join(unread, ", "), "err", why)
 		k.Soon()
 	}
 }
 
 func notNow(err error) bool { return errors.Is(err, ErrNotNow) || errors.Is(err, regular.ErrSlow) }
 
-// late restores a document that could not be read at the start. Its state is not written before.
+// late restores a document that could not be read at the start. Until then its state is not
+// written.
 func (k *Keeper) late(d Document) (state any, err error) {
 	text, err := k.read(k.name(d), d.KnowsNames)
 	if notNow(err) {
@@ -250,11 +250,11 @@ func (k *Keeper) late(d Document) (state any, err error) {
 	}
 	if err == nil {
 		if err = d.Restore(text, time.Now()); err == nil {
-			k.Log.Info("what could not be read at the start is there again", "what", d.What)
+			k.Log.Info("saved state that could not be read at the start has been read", "what", d.What)
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		k.Log.Warn("something of before is lost, and begins anew", "what", d.What, "document", k.name(d), "err", err)
+		k.Log.Warn("saved state is lost and starts over", "what", d.What, "document", k.name(d), "err", err)
 	}
 	delete(k.unread, d.Name)
 	if d.When == Promptly {
@@ -275,7 +275,7 @@ func (k *Keeper) read(name string, knowsNames bool) ([]byte, error) {
 		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
 	if of := cmp.Or(h.Origin, h.Source); of != "" && profile(of) != profile(k.Origin) {
-		return nil, fmt.Errorf("it is about %q, not %q", of, k.Origin)
+		return nil, fmt.Errorf("it is for %q, not %q", of, k.Origin)
 	}
 	switch {
 	case h.Version == version && !knowsNames && h.Node != "" && k.Node != "" && h.Node != k.Node:
@@ -285,11 +285,11 @@ func (k *Keeper) read(name string, knowsNames bool) ([]byte, error) {
 	case h.Version < version && state == nil:
 		return text, nil
 	}
-	return nil, fmt.Errorf("it is of version %d, and this program reads %d", h.Version, version)
+	return nil, fmt.Errorf("it has version %d, but this program reads version %d", h.Version, version)
 }
 
-// Flush writes the prompt documents, and returns when all that has changed before
-// the call is on disk, or the error of the try. Many who call it share one write.
+// Flush writes the prompt documents and returns once everything changed before the call is on disk,
+// or with the error of the attempt. Concurrent calls share one write.
 func (k *Keeper) Flush(ctx context.Context) error {
 	if len(k.Documents) == 0 {
 		return nil
@@ -310,8 +310,8 @@ func (k *Keeper) Flush(ctx context.Context) error {
 	}
 }
 
-// Run writes documents until ctx ends. A slow disk holds up nobody but those who
-// wait for it. A write that failed is tried again.
+// Run writes documents until ctx ends. A slow disk holds up only callers that wait for it. Failed
+// writes are retried.
 func (k *Keeper) Run(ctx context.Context) {
 	defer close(k.ended)
 	ticks := time.NewTicker(every)
@@ -376,7 +376,7 @@ func (k *Keeper) others(first chan<- error) []chan<- error {
 // Close writes all documents for the last time.
 func (k *Keeper) Close() error { return k.write(AtEnd) }
 
-// write writes what is due. A disk that hangs holds up one write and nobody else.
+// write writes what is due. A hanging disk blocks one write and nobody else.
 func (k *Keeper) write(due When) error {
 	states := k.due(due)
 	_, err := regular.InTime(func() (none struct{}, err error) {
@@ -406,7 +406,8 @@ func (k *Keeper) due(when When) []any {
 	return states
 }
 
-// writeDue tries all documents that have a state. What fails for one reason is one error, of all documents that it is about.
+// writeDue tries all documents that have a state. Failures with the same reason become one error about all of these
+// documents.
 func (k *Keeper) writeDue(states []any) error {
 	type failure struct {
 		how, why string
@@ -433,12 +434,12 @@ func (k *Keeper) writeDue(states []any) error {
 		if k.unread[d.Name] {
 			var err error
 			if states[i], err = k.late(d); err != nil {
-				failed(d, "could not be read at the start, and is not replaced before it is", err)
+				failed(d, "could not be read at the start, and will not be overwritten until read", err)
 				continue
 			}
 		}
 		if err := k.writeOne(k.name(d), states[i]); err != nil {
-			failed(d, "can't be kept", err)
+			failed(d, "can't be saved", err)
 		}
 	}
 	errs := make([]error, len(failures))
@@ -481,12 +482,12 @@ func (k *Keeper) note(err error) {
 	case err == nil:
 		k.state = State{Written: now}
 		if failed {
-			k.Log.Info("a restart loses nothing any more: the state is written again")
+			k.Log.Info("a restart no longer loses anything: the state can be written again")
 		}
 	case failed:
 		k.state.Err = err
 	default:
 		k.state.Err, k.state.Since = err, now
-		k.Log.Warn("a restart would lose something", "err", err)
+		k.Log.Warn("a restart would lose changes", "err", err)
 	}
 }

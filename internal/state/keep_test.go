@@ -53,11 +53,11 @@ func TestWhatIsWrittenIsRestored(t *testing.T) {
 		{"the same", "auto", "auto", 7, ""},
 		{"another source of the machine", "auto", "nvml", 7, ""},
 		{"the same simulation", "simulate:a", "simulate:a", 7, ""},
-		{"another simulation", "simulate:a", "simulate:b", 0, "it is about"},
+		{"another simulation", "simulate:a", "simulate:b", 0, "it is for"},
 		{"a simulation after the machine", "auto", "simulate:a", 0, ""}, // it has another file
 		{"the machine after a simulation", "simulate:a", "auto", 0, ""},
 		{"the same recording", "replay:a", "replay:a", 7, ""},
-		{"another recording", "replay:a", "replay:b", 0, "it is about"},
+		{"another recording", "replay:a", "replay:b", 0, "it is for"},
 		{"a recording after the machine", "auto", "replay:a", 0, ""},
 		{"the machine after a recording", "replay:a", "auto", 0, ""},
 		{"a recording after a simulation", "simulate:a", "replay:a", 0, ""},
@@ -93,7 +93,7 @@ func TestFilesThatCanNotBeUsed(t *testing.T) {
 		"no state":                    {`{"version":2}`, 0, "can't be read"},
 		"of an earlier version":       {`{"version":1,"count":7}`, 7, ""},
 		"of one without its version":  {`{"origin":"auto","count":7}`, 7, ""},
-		"of an earlier version's sim": {`{"version":1,"source":"simulate:a","count":7}`, 0, "it is about"},
+		"of an earlier version's sim": {`{"version":1,"source":"simulate:a","count":7}`, 0, "it is for"},
 	} {
 		dir, log := t.TempDir(), new(bytes.Buffer)
 		if err := os.WriteFile(filepath.Join(dir, "count.json"), []byte(tt.text), 0o600); err != nil {
@@ -252,7 +252,7 @@ func TestWhatCanBeReadLater(t *testing.T) {
 		synctest.Wait()
 		var again counter
 		newKeeper(dir, "auto", log, &again).Restore(time.Now())
-		if again.Count != 7 || !strings.Contains(log.String(), "is there again") {
+		if again.Count != 7 || !strings.Contains(log.String(), "has been read") {
 			t.Errorf("%d, and the log says %s", again.Count, log)
 		}
 	})
@@ -275,11 +275,11 @@ func TestOneReasonIsSaidOnce(t *testing.T) {
 	k.Documents = append(k.Documents, Of("fans", "the fans", Regularly, new(counter)), Of("floors", "the floors", AtEnd, new(counter)))
 	k.Shelf = new(serverShelf)
 	k.Restore(time.Now())
-	if text := log.String(); strings.Count(text, "begins anew") != 3 || strings.Contains(text, "file=") || !strings.Contains(text, "document=simulated-fans.json") {
+	if text := log.String(); strings.Count(text, "starts over") != 3 || strings.Contains(text, "file=") || !strings.Contains(text, "document=simulated-fans.json") {
 		t.Errorf("the log says %s", text)
 	}
 	err := k.Close()
-	if text := fmt.Sprint(err); strings.Count(text, "check that it runs") != 1 || !strings.HasPrefix(text, "the count, the fans, the floors can't be kept: ") {
+	if text := fmt.Sprint(err); strings.Count(text, "check that it runs") != 1 || !strings.HasPrefix(text, "the count, the fans, the floors can't be saved: ") {
 		t.Errorf("%s", text)
 	}
 	if _, ok := errors.AsType[*gpu.Advice](err); !ok {

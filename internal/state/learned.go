@@ -9,7 +9,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Device names a device. What was learned of a simulation or a recording serves no real one.
+// A Device names a device. What was learned about a simulation or recording is never used for a
+// real device.
 type Device struct {
 	Node      string `json:"node"`
 	UUID      string `json:"uuid"`
@@ -23,7 +24,7 @@ func DeviceOf(d *gpu.Device) Device {
 	return Device{Node: d.Node, UUID: d.UUID, Simulated: kind == gpu.Simulated, Recorded: kind == gpu.Recorded}
 }
 
-// Learned says of which device something was learned. What was learned embeds it.
+// Learned says which device something was learned about. Learned values embed it.
 type Learned struct {
 	Device
 	Seen time.Time `json:"seen"` // the newest reading
@@ -35,11 +36,11 @@ type learned interface{ learned() Learned }
 
 const (
 	learnedFor = 90 * 24 * time.Hour // after a device was seen last
-	// MaxDevices is of how many devices something is kept: those seen last.
+	// MaxDevices is how many devices have saved state: those seen last.
 	MaxDevices = 4096
 )
 
-// Newest returns what is worth keeping, the device that was seen last first.
+// Newest returns what is worth keeping, the most recently seen device first.
 func Newest[T learned](all []T) []T {
 	slices.SortFunc(all, func(a, b T) int {
 		x, y := a.learned(), b.learned()
@@ -48,8 +49,8 @@ func Newest[T learned](all []T) []T {
 	return all[:min(len(all), MaxDevices)]
 }
 
-// Fresh returns what was kept, without what is older than three months and what
-// is not plausible. The error says how much was not.
+// Fresh returns saved values without those that are older than three months or implausible. The
+// error says how many were implausible.
 func Fresh[T learned](kept []T, now time.Time, plausible func(*T) bool) (fresh []T, err error) {
 	wrong := 0
 	for i := range kept {
@@ -62,7 +63,7 @@ func Fresh[T learned](kept []T, now time.Time, plausible func(*T) bool) (fresh [
 		}
 	}
 	if wrong > 0 {
-		err = fmt.Errorf("of %d of %d devices, what was kept can't be right", wrong, len(kept))
+		err = fmt.Errorf("saved values of %d of %d devices are impossible", wrong, len(kept))
 	}
 	return fresh, err
 }

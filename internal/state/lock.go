@@ -16,8 +16,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// Lock takes a folder for this program alone, until release is called or the program
-// ends. If another program has it, the error is a [gpu.Advice] that says which.
+// Lock locks a folder for this program until release is called or the program ends. If another
+// program has it, the error is a [gpu.Advice] that says which.
 func Lock(dir string) (release func() error, err error) {
 	release, holder, err := LockFile(filepath.Join(dir, "lock"))
 	switch {
@@ -27,8 +27,8 @@ func Lock(dir string) (release func() error, err error) {
 		return nil, fmt.Errorf("the state directory can't be locked: %w", err)
 	case holder != "":
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("another gpuwhy, %s, keeps its state in %s", holder, dir),
-			Try:  "end it, or give this one a --state-dir of its own",
+			What: fmt.Sprintf("another gpuwhy, %s, uses the state directory %s", holder, dir),
+			Try:  "stop it, or give this one its own --state-dir",
 		}
 	}
 	return release, nil
@@ -37,7 +37,8 @@ func Lock(dir string) (release func() error, err error) {
 // behalf is the process that a lock is for; 0: this one.
 var behalf atomic.Int64
 
-// OnBehalfOf says that this process takes locks for another one, which is the one to end where somebody wants a folder.
+// OnBehalfOf says that this process takes locks for another one, which is the process to stop if somebody wants the
+// folder.
 func OnBehalfOf(pid int) { behalf.Store(int64(pid)) }
 
 func owner() int {
@@ -49,8 +50,8 @@ func owner() int {
 
 const (
 	held = "process %d on %s" // what a lock's file says
-	// A program that was killed has its locks until the process that writes for it has ended, too: so long that is waited for, and
-	// looked so often.
+	// A killed program keeps its locks until the process that writes for it has ended too. This is how long, and how often, to
+	// check for that.
 	afterlife, lookAgain = 2 * time.Second, 20 * time.Millisecond
 )
 
@@ -65,8 +66,8 @@ func orphaned(holder string) bool {
 	return err == nil && host == own && !running(pid)
 }
 
-// LockFile takes a file that is there for this alone, and is made where it is not. If another program has it, holder says
-// which, and release is nil.
+// LockFile locks a file that exists only for this purpose, and creates it if needed. If another program has it, holder
+// says which, and release is nil.
 func LockFile(name string) (release func() error, holder string, err error) {
 	for end := time.Now().Add(afterlife); ; time.Sleep(lookAgain) {
 		release, holder, err = lockFile(name)
@@ -87,11 +88,11 @@ func lockFile(name string) (release func() error, holder string, err error) {
 	case !taken:
 		holder, err := regular.Read(name, 1<<10)
 		if holder = bytes.TrimSpace(holder); err != nil || len(holder) == 0 {
-			holder = []byte("of which no more is known")
+			holder = []byte("with no further details")
 		}
 		return nil, string(holder), nil
 	}
-	// This only tells people who has it: a full disk keeps nothing from starting.
+	// This only tells people who has the lock: a full disk must not prevent a start.
 	host, _ := os.Hostname()
 	_ = os.WriteFile(name, fmt.Appendf(nil, held+"\n", owner(), host), 0o600)
 	return lock.Close, "", nil
@@ -103,8 +104,8 @@ func explained(name string, err error) error {
 		return err
 	}
 	return &gpu.Advice{
-		What: fmt.Sprintf("the file system of %s has no locks, so two gpuwhys could write there at once", filepath.Dir(name)),
-		Try:  "give --state-dir a folder on a disk of this machine, or mount this one with locks (NFS with lockd and without nolock, 9p and FUSE with flock)",
+		What: fmt.Sprintf("the file system of %s does not support locks, so two gpuwhys could write there at once", filepath.Dir(name)),
+		Try:  "give --state-dir a folder on a local disk, or mount this one with locks (NFS with lockd and without nolock, 9p and FUSE with flock)",
 		Err:  err,
 	}
 }

@@ -16,7 +16,7 @@ func TestNoLocks(t *testing.T) {
 	for _, no := range []error{syscall.ENOLCK, syscall.ENOSYS, syscall.EOPNOTSUPP} {
 		err := explained("/mnt/state/lock", &os.PathError{Op: "flock", Path: "/mnt/state/lock", Err: no})
 		advice, ok := errors.AsType[*gpu.Advice](fmt.Errorf("it fails: %w", err))
-		if !ok || !strings.Contains(advice.Text(), "the file system of /mnt/state has no locks") || !strings.Contains(advice.Try, "--state-dir") || !errors.Is(err, no) {
+		if !ok || !strings.Contains(advice.Text(), "the file system of /mnt/state does not support locks") || !strings.Contains(advice.Try, "--state-dir") || !errors.Is(err, no) {
 			t.Errorf("%v: %v", no, err)
 		}
 	}

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Names are what a document may be called on a shelf: of the machine, of a simulation and of a recording.
+// Names are the possible names of a document on a shelf: for the machine, for a simulation and for a
+// recording.
 func Names(document string) []string {
 	names := []string{document + ".json"}
 	for _, prefix := range unreal {
@@ -15,7 +16,7 @@ func Names(document string) []string {
 	return names
 }
 
-// Written says when a document was written, and what the machine was called which it is about; zero and empty where it does not say so.
+// Written returns when a document was written, and the name of its machine; zero and empty if it does not say.
 func Written(text []byte) (at time.Time, node string) {
 	var h header
 	if json.Unmarshal(text, &h) != nil {
@@ -24,7 +25,7 @@ func Written(text []byte) (at time.Time, node string) {
 	return h.Written, h.Node
 }
 
-// About returns a document that says what the machine was called which it is about. Earlier versions left that out.
+// About returns a document with the name of its machine added. Earlier versions left that out.
 func About(text []byte, node string) []byte {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(text, &all) != nil || all == nil || all["node"] != nil {
@@ -41,7 +42,7 @@ func About(text []byte, node string) []byte {
 	return text
 }
 
-// renamed returns a state that was kept of a machine by another name: wherever it names the machine, in the field "node", it has the new name.
+// renamed returns state of a machine under its new name: every field "node" with the former name gets the new one.
 func renamed(state []byte, from, to string) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(state))
 	decoder.UseNumber()

@@ -2,5 +2,5 @@
 
 package state
 
-// running does not know: a lock ends with the process that has it.
+// running can't tell: a lock ends with the process that has it.
 func running(int) bool { return true }

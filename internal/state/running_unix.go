@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// running reports whether there is a process of that number. One that has ended is none, also while its parent has not asked how.
+// running reports whether there is a process with that id. An ended process does not count, even if its parent has not collected
+// it yet.
 func running(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false

@@ -1,6 +1,6 @@
-// Package strictjson reads JSON objects of clients that must mean one thing
-// only. encoding/json accepts more: it ignores the case of a member's name, lets
-// the last of two members win, and replaces bytes that are not UTF-8.
+// Package strictjson reads clients' JSON objects that must have exactly one meaning. encoding/json
+// accepts more: it ignores the case of member names, lets the last of two equal members win, and
+// replaces bytes that are not UTF-8.
 package strictjson
 
 import (
@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 )
 
-// An Error says why a text is not accepted. Its text continues a sentence that
-// begins with what was read, such as "the body".
+// An Error says why a text is not accepted. Its text continues a sentence whose subject is what was
+// read, such as "the body".
 type Error struct {
 	Kind Kind
 	text string
@@ -30,8 +30,8 @@ type Kind int
 // The kinds of errors.
 const (
 	NotJSON   Kind = iota // the text is not one JSON value in UTF-8
-	Ambiguous             // a member is there twice, or its name is in another case
-	Mismatch              // the value has another shape: no object, an unknown member, a wrong type
+	Ambiguous             // a member appears twice, or its name is in the wrong case
+	Mismatch              // the value has the wrong shape: not an object, an unknown member, or a wrong type
 )
 
 func fail(kind Kind, format string, args ...any) error {
@@ -94,7 +94,7 @@ func Decode(text []byte, into any) error {
 func unknown(name string, fields map[string]reflect.Value) error {
 	for known := range fields {
 		if strings.EqualFold(known, name) {
-			return fail(Ambiguous, "has the member %.64q, whose name is %q", name, known)
+			return fail(Ambiguous, "has the member %.64q, which must be written %q", name, known)
 		}
 	}
 	return fail(Mismatch, "has an unknown field %.64q", name)

@@ -14,7 +14,7 @@ import (
 
 func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), false} }
 
-// Past prints what went on over a span: the story in a sentence, and its chapters.
+// Past prints what happened over a span: the story in a sentence, and its chapters.
 func Past(w io.Writer, p *contract.PastWhy) error {
 	t := newTable(w)
 	in := t.span(p.PastSpan)
@@ -28,7 +28,7 @@ func Past(w io.Writer, p *contract.PastWhy) error {
 		t.row(momentIn(in, c.From), momentIn(in, c.To), gpuOf(&c.PastGPU), c.Sentence)
 	}
 	if p.Next != nil {
-		t.row("These are the first. Ask about a shorter time for the others, or for all with --csv.")
+		t.row("This list is not complete: ask about a shorter time, or use --csv to get everything.")
 	}
 	return t.Flush()
 }
@@ -81,7 +81,7 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 		case r.User != "":
 			name += " (" + r.User + ")"
 		case name == "":
-			name = "none or not known"
+			name = "none or unknown"
 		}
 		cells := []string{name, hours(r.Held), hours(r.Busy), hours(r.Idle), known(r.KWh, about(r.Estimated)+"%.3f kWh")}
 		if p.Price.Present() {
@@ -96,7 +96,7 @@ func Usage(w io.Writer, p *contract.PastUsage) error {
 func pastBanner(kinds []gpu.Kind) string {
 	switch {
 	case len(kinds) > 1:
-		return "PARTLY NOT REAL: some of these GPUs are " + notLive(kinds) + "; sums have them too."
+		return "PARTLY NOT REAL: some of these GPUs are " + notLive(kinds) + "; sums include them."
 	case len(kinds) == 1:
 		return Banner(kinds[0])
 	}
@@ -153,8 +153,8 @@ func (t *table) span(s contract.PastSpan) *time.Location {
 	return in
 }
 
-// zoneOf is the zone in which an answer was asked for. One that has hours from UTC alone for a name is this machine's if that has as
-// many then, so that it follows its clocks.
+// zoneOf is the time zone of an answer. A zone named only by its offset is taken for this machine's zone if that has the same
+// offset at that time, so that it follows changes of the clock.
 func zoneOf(s contract.PastSpan) *time.Location {
 	if zone, err := time.LoadLocation(s.TimeZone); err == nil && s.TimeZone != "" {
 		return zone
@@ -184,15 +184,15 @@ func momentIn(zone *time.Location, timestamp string) string {
 	return explain.Clock(at.In(zone), "Mon 2006-01-02 15:04:05")
 }
 
-// PastSize prints how much of the past is kept.
+// PastSize prints the size of the stored history.
 func PastSize(w io.Writer, p *contract.PastSize) error {
 	t := newTable(w)
-	t.row("What is kept takes " + explain.Size(p.Bytes) + ", and about " + explain.Size(p.Full) + " when it is full.")
+	t.row("The stored history takes " + explain.Size(p.Bytes) + ", and will take about " + explain.Size(p.Full) + " when full.")
 	t.row("")
 	t.row("KIND", "ROWS", "SIZE", "FROM", "TO", "KEPT FOR", "WHEN FULL")
 	for i := range p.Kinds {
 		k := &p.Kinds[i]
-		from, to, kept, full := "-", "-", "ever", "not known yet"
+		from, to, kept, full := "-", "-", "ever", "unknown yet"
 		if k.Oldest != nil {
 			from = Moment(*k.Oldest)
 		}

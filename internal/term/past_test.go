@@ -49,7 +49,7 @@ func TestPast(t *testing.T) {
 	usage := contract.PastUsage{PastSpan: span, By: "user", Price: gpu.Of(0.3), Rows: []contract.UsageRow{
 		{Name: "ann", Held: 4, Busy: 3, Idle: 1, KWh: new(1.2), Cost: new(0.36), Sessions: 2}, {Sessions: 1},
 	}}
-	for _, part := range []string{"USER               GPU-HOURS  BUSY    IDLE    ENERGY     COST  SESSIONS", "ann                4.00 h     3.00 h  1.00 h  1.200 kWh  0.36  2", "none or not known  0.00 h"} {
+	for _, part := range []string{"USER             GPU-HOURS  BUSY    IDLE    ENERGY     COST  SESSIONS", "ann              4.00 h     3.00 h  1.00 h  1.200 kWh  0.36  2", "none or unknown  0.00 h"} {
 		if got := printed(t, func(w io.Writer) error { return Usage(w, &usage) }); !strings.Contains(got, part) {
 			t.Errorf("%q is missing in\n%s", part, got)
 		}
@@ -57,7 +57,7 @@ func TestPast(t *testing.T) {
 	span.TimeZone, span.Kinds = "+05:45", []gpu.Kind{gpu.Live, gpu.Simulated}
 	past.PastSpan, past.Chapters[0].GPUKind = span, gpu.Simulated
 	for _, part := range []string{
-		"PARTLY NOT REAL: some of these GPUs are simulated; sums have them too.\nFrom Sat 2026-03-14 07:45:00 to Sat 2026-03-14 11:45:00 (+05:45):\n",
+		"PARTLY NOT REAL: some of these GPUs are simulated; sums include them.\nFrom Sat 2026-03-14 07:45:00 to Sat 2026-03-14 11:45:00 (+05:45):\n",
 		"Sat 2026-03-14 07:45:00  Sat 2026-03-14 11:45:00  3 (simulated)  train.py ran.",
 	} {
 		if got := printed(t, func(w io.Writer) error { return Past(w, &past) }); !strings.Contains(got, part) {
@@ -69,8 +69,8 @@ func TestPast(t *testing.T) {
 		{Kind: "15m", For: new(63072000.0)}, {Kind: "events", Bytes: 999},
 	}}
 	for _, part := range []string{
-		"What is kept takes 48.0 MB, and about 331 MB when it is full.\n", "raw     1200  180 kB  " + Moment(span.From) + "  " + Moment(span.To) + "  48 h      46.7 MB\n",
-		"15m     0     0 B     -                        -                        730 d     not known yet\n", "999 B   -", "ever      not known yet\n\nComputed for",
+		"The stored history takes 48.0 MB, and will take about 331 MB when full.\n", "raw     1200  180 kB  " + Moment(span.From) + "  " + Moment(span.To) + "  48 h      46.7 MB\n",
+		"15m     0     0 B     -                        -                        730 d     unknown yet\n", "999 B   -", "ever      unknown yet\n\nComputed for",
 	} {
 		if got := printed(t, func(w io.Writer) error { return PastSize(w, &size) }); !strings.Contains(got, part) {
 			t.Errorf("%q is missing in\n%s", part, got)

@@ -1,6 +1,5 @@
-// Package term writes for people at a terminal: tables, answers and JSON. It
-// replaces control characters, so that no name of a device or process can control
-// the terminal.
+// Package term prints for people at a terminal: tables, answers and JSON. It replaces control
+// characters, so that no device or process name can control the terminal.
 package term
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
-// Banner is the line above readings that are not of a machine as it is now; empty for those that are.
+// Banner is the line above simulated or recorded readings; empty for current readings of a machine.
 func Banner(kind gpu.Kind) string {
 	switch kind {
 	case gpu.Simulated:
@@ -161,7 +160,7 @@ func (t *table) process(d *gpu.Device, p *gpu.Process) {
 		what = p.Facts.Name
 	}
 	if !p.Facts.Exists.Or(true) {
-		what = gpu.Of("(no such process any more)")
+		what = gpu.Of("(process has ended)")
 	}
 	t.of(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), p.Facts.User.Or("-"), runsIn(&p.Facts), string(p.Type),
 		text(p.Memory, mebibytes), text(p.SM, percent),
@@ -233,7 +232,7 @@ func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.
 		}
 	}
 	if answer.Action.Command != "" {
-		say("  this would stop it: ", answer.Action.Command)
+		say("  to stop it: ", answer.Action.Command)
 	}
 	for i, p := range answer.Next {
 		if i == 0 {
@@ -246,7 +245,7 @@ func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.
 		c := &causes[i]
 		say()
 		say(c.Sentence)
-		say("  how sure: ", c.Certainty)
+		say("  certainty: ", c.Certainty)
 		if c.Since != nil {
 			say("  since: ", Clock(*c.Since))
 		}

@@ -7,15 +7,15 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// A Clock is a fake clock that knows who waits for it. So a test can let time pass when the program has nothing else to
-// wait for, and never sooner, however slow the machine is.
+// A Clock is a fake clock that knows who is waiting for it. So a test can let time pass once the program waits for nothing
+// else, and never sooner, however slow the machine is.
 type Clock struct {
 	*clockwork.FakeClock
 	mu     sync.Mutex
 	timers map[*timer]bool // that were not stopped, and whose functions have not returned
 }
 
-// NewClock returns a clock that stands still at the time of the system.
+// NewClock returns a clock that stands still at the system's current time.
 func NewClock() *Clock {
 	return &Clock{FakeClock: clockwork.NewFakeClock(), timers: map[*timer]bool{}}
 }
@@ -27,7 +27,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.FakeClock.Advance(d)
 }
 
-// timer is a timer of the fake clock, with what the fake clock does not tell of it.
+// timer is a timer of the fake clock, with what the fake clock does not reveal about it.
 type timer struct {
 	clockwork.Timer
 	clock *Clock
@@ -35,14 +35,14 @@ type timer struct {
 	calls bool // a function, when it is due
 }
 
-// NewTimer returns a timer on whose channel somebody waits until it is stopped.
+// NewTimer returns a timer whose channel counts as waited for until the timer is stopped.
 func (c *Clock) NewTimer(d time.Duration) clockwork.Timer {
 	t := &timer{clock: c}
 	t.began(d, func() { t.Timer = c.FakeClock.NewTimer(d) })
 	return t
 }
 
-// AfterFunc calls a function on a goroutine of its own when the time has come.
+// AfterFunc calls a function on its own goroutine when the time has come.
 func (c *Clock) AfterFunc(d time.Duration, f func()) clockwork.Timer {
 	t := &timer{clock: c, calls: true}
 	t.began(d, func() {
@@ -66,13 +66,13 @@ func (t *timer) began(d time.Duration, start func()) {
 	start()
 }
 
-// Reset begins the timer anew.
+// Reset restarts the timer.
 func (t *timer) Reset(d time.Duration) (ran bool) {
 	t.began(d, func() { ran = t.Timer.Reset(d) })
 	return ran
 }
 
-// Stop ends the timer before its time, and reports whether it did.
+// Stop stops the timer, and reports whether it was still running.
 func (t *timer) Stop() bool {
 	t.clock.mu.Lock()
 	defer t.clock.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *timer) Stop() bool {
 	return t.Timer.Stop()
 }
 
-// Waited reports whether somebody waits for the clock with a timer that is not due.
+// Waited reports whether somebody is waiting for the clock with a timer that is not due.
 func (c *Clock) Waited() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -92,7 +92,7 @@ func (c *Clock) Waited() bool {
 	return false
 }
 
-// Settled reports whether all functions have returned that were due.
+// Settled reports whether all due functions have returned.
 func (c *Clock) Settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

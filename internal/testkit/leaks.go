@@ -9,8 +9,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// RunTests runs the tests and returns their exit status: 1 where they pass and leave goroutines behind, which it writes to standard error.
-// Goroutines may take a while to end after the last test, as some do with a heartbeat.
+// RunTests runs the tests and returns their exit status. If they pass but leak goroutines, the status is 1, and RunTests prints them to
+// standard error. Goroutines may take a while to end after the last test, for example those with a heartbeat.
 func RunTests(m *testing.M) int {
 	if code := m.Run(); code != 0 {
 		return code

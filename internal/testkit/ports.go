@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// lowestPort is the first port that is given. Below it are those of many well-known services, and all that browsers refuse.
+	// lowestPort is the first port in use. Below it are many well-known services, and all ports that browsers refuse.
 	lowestPort = 11_000
-	// portsInBlock is how many ports lie in a block. The first of them is listened on for as long as the process lives: so the others
-	// are its own.
+	// portsInBlock is how many ports a block has. The process listens on the first of them as long as it lives, which reserves the
+	// others.
 	portsInBlock = 64
 )
 
-// A portBlock is ports that this process has.
+// A portBlock is a block of ports that this process has reserved.
 type portBlock struct {
 	net.Listener
 	next, end int
@@ -30,9 +30,9 @@ var (
 	usedBlocks []net.Listener // that this process keeps
 )
 
-// FreePorts returns n ports for servers that begin later, or stop and begin again: ports of the loopback address that nobody listens on, none of them twice. They are lower than those that the kernel
-// gives to connections and to listeners on port 0: none of these takes a port while its server is stopped. No other process is given
-// them until this one has ended.
+// FreePorts returns n different ports for servers that start later, or stop and restart. Nobody listens on them on the loopback address. They
+// are below the ports that the kernel gives to connections and to listeners on port 0, so none of these can take a port while its server is
+// stopped. No other process gets them until this one has ended.
 func FreePorts(n int) (ports []int, err error) {
 	portsMu.Lock()
 	defer portsMu.Unlock()
@@ -76,7 +76,7 @@ func listenOn(port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
 
-// firstOfKernel is the lowestPort port that the kernel gives by itself; Linux's own default where that is not known, or leaves too few.
+// firstOfKernel returns the lowest port that the kernel assigns; Linux's default if that is unknown, or leaves too few ports.
 func firstOfKernel() int {
 	const usual = 32768
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

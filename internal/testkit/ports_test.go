@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	_, _ = os.Stdin.Read(make([]byte, 1)) // it keeps them until its input ends
 }
 
-// Each port is given once, whichever processes ask, and can be listened on.
+// Each port is given out once, whichever processes ask, and can be listened on.
 func TestFreePorts(t *testing.T) {
 	const processes, each = 4, 100
 	var given []string // the ports of each, as text

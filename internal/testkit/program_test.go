@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// A program runs as soon as it is written, also where others are started meanwhile.
+// A program can run as soon as it is written, even if others are started meanwhile.
 func TestWriteProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// measured are the only files of tests that sleep by the machine's clock: the span is part of what they measure.
+// measured are the only test files that sleep by the machine's clock, because the time is part of what they measure.
 var measured = []string{
 	"cmd/gpuwhy/bench_test.go",
 	"cmd/gpuwhy/kills_soak_test.go",
@@ -28,7 +28,7 @@ var measured = []string{
 	"sampler/smi/hardware_test.go",
 }
 
-// A test waits for the event with Until or Receive, or runs in a bubble of testing/synctest, where sleeping takes no time.
+// Tests wait for the event with Until or Receive, or run in a testing/synctest bubble, where sleeping takes no time.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("../..")

@@ -1,10 +1,10 @@
-// Package testkit is what tests of several packages share: they wait for what other goroutines and processes do ([Until],
-// [Receive], [Clock]), take ports ([FreePorts]), write programs to start ([WriteProgram]) and find goroutines that are left
-// behind ([RunTests]). Package fixture has made-up machines, package browser a real Chromium. It is not in the product.
+// Package testkit has helpers shared by the tests of several packages: they wait for other goroutines and processes ([Until],
+// [Receive], [Clock]), reserve ports ([FreePorts]), write programs to start ([WriteProgram]) and find leaked goroutines
+// ([RunTests]). Package fixture has made-up machines, package browser a real Chromium. It is not part of the product.
 //
-// A test passes on a machine that is busy or stops for seconds, since it waits for the event itself and never for a number
-// of milliseconds. How long a wait may take says nothing about how long the program takes: it only ends a test whose event
-// never comes.
+// Tests pass on a machine that is busy or stops for seconds, since they wait for the event itself, never for a number of
+// milliseconds. The limit of a wait says nothing about how long the program takes: it only ends a test whose event never
+// happens.
 package testkit
 
 import (
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Patience ends a wait for an event that never comes. It is far longer than any machine needs, also one that is busy and
-// stopped several times meanwhile.
+// Patience ends a wait for an event that never happens. It is far longer than any machine needs, even a busy one that stops
+// several times meanwhile.
 const Patience = 3 * time.Minute
 
 const (
@@ -23,11 +23,11 @@ const (
 	lastPause  = 50 * time.Millisecond
 )
 
-// Until waits until holds returns true. It asks at once, then ever less often, down to every 50 ms. If that never happens
-// within [Patience], the test fails and says what it waited for and the state at the end: values, or functions without
+// Until waits until holds returns true. It asks at once, then ever less often, down to every 50 ms. If that does not happen
+// within [Patience], the test fails and prints what it waited for and the state at the end: values, or functions without
 // arguments that Until calls then.
 //
-// Use it where the event can only be looked at, such as the answer of another process. Where a channel tells it, use
+// Use it if the event can only be polled, such as the answer of another process. If a channel reports the event, use
 // [Receive].
 func Until(tb testing.TB, what string, holds func() bool, state ...any) {
 	tb.Helper()
@@ -41,7 +41,7 @@ func Until(tb testing.TB, what string, holds func() bool, state ...any) {
 	}
 }
 
-// Receive returns the next value of the channel, or the zero value of one that is closed. If none comes within [Patience],
+// Receive returns the next value of the channel, or the zero value if it is closed. If none arrives within [Patience],
 // the test fails as in [Until].
 func Receive[T any](tb testing.TB, what string, from <-chan T, state ...any) T {
 	tb.Helper()

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// failing is a test that fails instead of the real one.
+// failing is a test that fails in place of the real one.
 type failing struct {
 	testing.TB
 	said string
@@ -26,7 +26,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// said is what a wait that fails writes, and how long it took.
+// said returns what a failing wait writes, and how long it took.
 func said(t *testing.T, wait func(tb testing.TB)) (text string, took time.Duration) {
 	t.Helper()
 	f, begun, done := &failing{TB: t}, time.Now(), make(chan struct{})

@@ -1,6 +1,6 @@
-// Package when reads times and spans as people write them: "yesterday at 22:00", "last night", "1.5h", "since monday", "25 Nov 22:00",
-// RFC 3339, seconds since 1970, and what gpuwhy itself writes, such as "02:30 CEST". A day is one of the time zone of now, also where its
-// clocks change: it can have 23 or 25 hours. What can mean several things, or nothing, is refused with examples.
+// Package when reads times and spans as people write them: "yesterday at 22:00", "last night", "1.5h", "since monday", "25 Nov
+// 22:00", RFC 3339, seconds since 1970, and what gpuwhy itself writes, such as "02:30 CEST". A day is a day of now's time zone,
+// even when its clocks change: it can have 23 or 25 hours. Text that is ambiguous or meaningless is refused with examples.
 package when
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A Span is the time from From up to, and without, To.
+// A Span is the time from From up to, but not including, To.
 type Span struct{ From, To time.Time }
 
 // parts are those of a day, by the clock of the zone.
@@ -26,9 +26,9 @@ var parts = map[string]struct{ begins, ends clock }{
 
 const examples = `write it like "2026-03-14 02:30", "2026-03-14T02:30:00Z", "yesterday at 22:00", "monday 9:00", "14:30", "1.5h ago" or 1773448200`
 
-// Time reads one time, in the zone of now. A time of day alone is the newest one that is not after now. A clock
-// that is shown twice on that day, in autumn, means the first; one that is left out, in spring, means
-// when the clocks jump. An error is a [gpu.Advice].
+// Time reads one time, in the zone of now. A time of day alone is the latest one that is not after now. A clock
+// time that occurs twice on that day, in autumn, means the first; one that is skipped, in spring, means the
+// moment when the clocks jump. An error is a [gpu.Advice].
 func Time(text string, now time.Time) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339, strings.ToUpper(strings.TrimSpace(text))); err == nil {
 		return t.In(now.Location()), nil
@@ -46,7 +46,7 @@ var lostPlus = lazy.Pattern(`^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d+)?)? \d\d
 // unread is the error of a text that can't be understood.
 func unread(text, what, try string) error {
 	if lostPlus().MatchString(strings.TrimSpace(text)) {
-		try = "write its + as %2B in an address"
+		try = "write the + as %2B in an address"
 	}
 	return &gpu.Advice{What: strconv.Quote(text) + " " + what, Try: try}
 }
@@ -64,18 +64,19 @@ var ambiguous = lazy.Pattern(`^\d{1,2}([/.])\d{1,2}[/.](\d{2}|\d{4})\b`)
 // A short name of a zone may follow each, or the second for both.
 var dashed = lazy.Pattern(strings.ReplaceAll(`(?i)^(.*\s)?(CLOCK)( [a-z]{1,5})?[-–](CLOCK)( [a-z]{1,5})?$`, "CLOCK", `\d{1,2}:\d\d(?:[ap]m)?|\d{1,2}[ap]m|noon|midnight`))
 
-// Parse reads a span, in the zone of now: a day, a night, a week, a month or a year by name or number, "last 6 hours" or "6h",
-// "A to B", "A..B", "between A and B", or "since A", which ends now whatever A is. What has one time alone ends now. Where B is a length
-// of time, such as "2h", it is that long ago; where it is a day, a month or the like, it is the end of that.
+// Parse reads a span, in the zone of now: a day, a night, a week, a month or a year by name or number, "last 6 hours" or "6h", "A
+// to B", "A..B", "between A and B", or "since A", which ends now whatever A is. A single time means a span from then until now.
+// If B is a length of time, such as "2h", it means that long ago; if it is a day, a month or the like, it means the end of it.
 //
-// Two times of day without a day, such as "22:00-06:00", are the newest span that ends today and has begun: asked at 22:29 it is the night
-// that ended this morning, and asked at 2:00 the one that goes on. "9:00-17:00" is today's from 9:00 on, and before that yesterday's.
+// Two times of day without a day, such as "22:00-06:00", are the latest such span that ends today and has begun: at 22:29 it is
+// the night that ended this morning, and at 2:00 the current one. "9:00-17:00" is today's from 9:00 on, and before that
+// yesterday's.
 //
-// A span never ends after now, unless its end is written with a day after it. An error is a [gpu.Advice].
+// A span never ends after now, unless its end is written with a later day. An error is a [gpu.Advice].
 func Parse(text string, now time.Time) (Span, error) {
 	text = isoDates(text)
 	if ambiguous().MatchString(strings.TrimSpace(text)) {
-		return Span{}, unread(text, "can mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
+		return Span{}, unread(text, "could mean several dates", `write it like "2026-03-14" or "14 Mar 2026"`)
 	}
 	if ab := betweens().FindStringSubmatch(text); ab != nil {
 		return ends(ab[1], ab[2], text, now)
@@ -103,10 +104,10 @@ func Parse(text string, now time.Time) (Span, error) {
 		s.To = now
 	}
 	if s.From.Equal(now) {
-		return Span{}, unread(text, "begins only now", "name an earlier time")
+		return Span{}, unread(text, "begins only now", "give an earlier time")
 	}
 	if !s.From.Before(s.To) {
-		return Span{}, unread(text, "has not begun yet", "name a time that has")
+		return Span{}, unread(text, "is in the future", "give a time in the past")
 	}
 	return s, nil
 }
@@ -155,7 +156,7 @@ func ends(a, b, text string, now time.Time) (Span, error) {
 	}
 	to, err := end(b, from.From, now)
 	if err == nil && !from.From.Before(to) {
-		err = unread(text, "ends before it begins", "name the earlier time first")
+		err = unread(text, "ends before it begins", "give the earlier time first")
 	}
 	return Span{from.From, to}, err
 }
@@ -413,7 +414,8 @@ func before(now time.Time, length string) (time.Time, bool) {
 	return t, some
 }
 
-// Length reads a length of time, such as "1.5h", "90 s", "15 minutes" or "1d", which has 24 hours here. One of months or years is not ok.
+// Length reads a length of time, such as "1.5h", "90 s", "15 minutes" or "1d", which means 24 hours here. It is not ok for months
+// or years.
 func Length(text string) (length time.Duration, ok bool) {
 	joined := strings.Join(strings.Fields(strings.ToLower(text)), "")
 	from, ok := before(time.Unix(0, 0).UTC(), joined)
@@ -442,11 +444,11 @@ func daysBefore(t time.Time, months, days int) time.Time {
 	return clock{hour: hour, minute: minute, second: second}.onDay(day, 0).Add(time.Duration(t.Nanosecond()))
 }
 
-// Day is when a day of the zone of t begins, so many days after the day of t. A day that the zone left out, as Samoa did at
-// the end of 2011, begins with the day after it.
+// Day returns when a day of t's zone begins, the given number of days after t's day. A day that the zone skipped, as Samoa
+// did at the end of 2011, begins with the day after it.
 func Day(t time.Time, days int) time.Time { return clock{}.onDay(t, days) }
 
-// Month is when a month of the zone of t begins, so many months after the month of t.
+// Month returns when a month of t's zone begins, the given number of months after t's month.
 func Month(t time.Time, months int) time.Time {
 	return calendar(t.Year(), t.Month()+time.Month(months), 0, 0, t).From
 }

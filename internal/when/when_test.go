@@ -126,24 +126,24 @@ func TestSpans(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"tomorrow":             "is not a span of time",
-		"2026-03-20":           "has not begun yet",
-		"this afternoon":       `"this afternoon" has not begun yet`,
+		"2026-03-20":           "is in the future",
+		"this afternoon":       `"this afternoon" is in the future`,
 		"this night":           "is not a span of time",
 		"last afternoon":       "is not a span of time",
-		"now":                  `"now" begins only now: name an earlier time`,
+		"now":                  `"now" begins only now: give an earlier time`,
 		"now to 6h":            `"now" begins only now`,
 		"0h":                   `"0h" begins only now`,
 		"-2h..-6h":             "ends before it begins",
 		"yesterday to nothing": "is not a time",
-		"11/12/2026":           `"11/12/2026" can mean several dates: write it like "2026-03-14"`,
-		"11.12.2026 22:00":     "can mean several dates",
+		"11/12/2026":           `"11/12/2026" could mean several dates: write it like "2026-03-14"`,
+		"11.12.2026 22:00":     "could mean several dates",
 		"last":                 "is not a span of time",
 		"last moon":            "is not a span of time",
 
-		"2026-05-20T00:00:00Z..2026-05-21T00:00:00Z": `"2026-05-20T00:00:00Z" has not begun yet: name a time that has`,
-		"1m..5m":                          `"1m..5m" ends before it begins: name the earlier time first`,
-		"2026-03-14T00:00:00 01:00":       `is not a span of time: write its + as %2B in an address`,
-		"2d to 2026-03-18T00:00:00 01:00": `is not a time: write its + as %2B in an address`,
+		"2026-05-20T00:00:00Z..2026-05-21T00:00:00Z": `"2026-05-20T00:00:00Z" is in the future: give a time in the past`,
+		"1m..5m":                          `"1m..5m" ends before it begins: give the earlier time first`,
+		"2026-03-14T00:00:00 01:00":       `is not a span of time: write the + as %2B in an address`,
+		"2d to 2026-03-18T00:00:00 01:00": `is not a time: write the + as %2B in an address`,
 		"":                                "is not a span of time",
 	} {
 		if s, err := Parse(text, now); err == nil || !strings.Contains(err.Error(), want) {

@@ -6,68 +6,66 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// State is what an alert says.
+// State is the state of an alert.
 type State string
 
 // The states of an alert.
 const (
 	Firing   State = "firing"
-	NoData   State = "no_data" // it fired, and the device does not report now what is watched: that ends nothing
+	NoData   State = "no_data" // it fired, and the device does not report the value now; that does not end it
 	Resolved State = "resolved"
 )
 
-// An Alert is what one rule says of one device, or of the machine. It does not
-// change: a later state of it is another Alert with the same ID. What has a name in
-// JSON is kept over a restart as it is.
+// An Alert is what one rule says about one device or about the machine. It is immutable: a later
+// state is another Alert with the same ID. Fields with a JSON name survive a restart unchanged.
 type Alert struct {
-	ID       string   `json:"id"` // the same when it fires, stands and is resolved
+	ID       string   `json:"id"` // the same from firing to resolved
 	Rule     string   `json:"rule"`
 	Watch    Watch    `json:"watch"`
 	Severity Severity `json:"severity"`
 	State    State    `json:"-"`
-	// Device is what it is about. Of an alert about the machine only the Node
-	// and Source are set; of one about a node of the fleet the Node alone.
+	// Device is what the alert is about. For an alert about the machine only Node and Source are
+	// set; for one about a node of the fleet, only Node.
 	Device gpu.Identity `json:"-"`
-	// Utilization of the device; absent where it does not answer now.
+	// Utilization of the device; absent while the device does not answer.
 	Utilization gpu.Reading[gpu.Percent] `json:"-"`
-	// Value of what is watched, in Unit; absent for conditions, and in the
-	// state NoData.
+	// Value is the watched value, in Unit; absent for conditions and in the state NoData.
 	Value     gpu.Reading[float64] `json:"-"`
 	Unit      string               `json:"unit,omitzero"`
 	Threshold gpu.Reading[float64] `json:"-"`                  // absent for conditions
 	Since     time.Time            `json:"since"`              // when it was first seen to be so
-	Before    bool                 `json:"before,omitzero"`    // it may have been so before Since: the reading before, if any, did not tell
-	Time      time.Time            `json:"time"`               // of the snapshot that this is about
-	Ended     time.Time            `json:"ended,omitzero"`     // when it was so no more, once the alert is over; zero where that was not seen
-	CutShort  string               `json:"cut_short,omitzero"` // what ended it, if it was not over by itself: "Dismissed by hand."; empty until then
-	// Processes that cause it, busiest first. Once it is not so any more, they
-	// are those of the last moment at which it was.
+	Before    bool                 `json:"before,omitzero"`    // it may have begun before Since: the previous reading, if any, did not report it
+	Time      time.Time            `json:"time"`               // time of the snapshot that this state is from
+	Ended     time.Time            `json:"ended,omitzero"`     // when the condition ended, once the alert is over; zero if that was not seen
+	CutShort  string               `json:"cut_short,omitzero"` // what ended it, if it did not end on its own: "Dismissed by hand."; empty until then
+	// Processes that cause it, busiest first. Once the cause is gone, they are the processes of the
+	// last moment at which it held.
 	Processes []gpu.Process `json:"-"`
 	Message   string        `json:"message"`
-	Advice    string        `json:"advice,omitzero"` // what to do, a sentence; empty where the causes of the device say it
-	// The message in two parts, for whoever names the device and the time in another way. Empty until
-	// the first reading after a restart.
-	Is     string `json:"-"` // what is so now, after the name of what it is about: "is lost"
+	Advice    string        `json:"advice,omitzero"` // what to do, in a sentence; empty if the device's causes say it
+	// The message in two parts, for callers that name the device and the time in another way. Empty
+	// until the first reading after a restart.
+	Is     string `json:"-"` // the current state, to follow the name of the subject: "is lost"
 	More   string `json:"-"` // sentences; may be empty
-	Easing bool   `json:"-"` // what it fired for is not so now: it ends if that stays
+	Easing bool   `json:"-"` // the value is back: the alert ends if it stays there
 
-	// What it fired for, which stays when it is over: the message when it fired, and its first part as Is; the value that was furthest
-	// beyond the threshold so far, absent for conditions; and whose processes caused it, the first of them first.
+	// What it fired for, kept once it is over: the message when it fired, with its first part as Is; the value furthest beyond
+	// the threshold so far, absent for conditions; and the users whose processes caused it, in order of appearance.
 	Fired   string               `json:"fired,omitzero"`
 	FiredIs string               `json:"fired_is,omitzero"`
 	Peak    gpu.Reading[float64] `json:"-"`
 	Users   []string             `json:"users,omitempty"`
 
-	Acknowledged  *Acknowledgment `json:"acknowledged,omitempty"` // nil where nobody has
-	SilencedUntil time.Time       `json:"-"`                      // when the silence ends that covers it; zero for none
+	Acknowledged  *Acknowledgment `json:"acknowledged,omitempty"` // nil if nobody has
+	SilencedUntil time.Time       `json:"-"`                      // when the silence that covers it ends; zero for none
 	Targets       []string        `json:"-"`                      // the rule's
-	Told          time.Time       `json:"-"`                      // when people were told last, of those that stand; zero: never
+	Told          time.Time       `json:"-"`                      // when people were last told, for open alerts; zero: never
 }
 
 // About reports whether the alert is about a device, not the machine.
 func (a *Alert) About() bool { return a.Device.UUID != "" }
 
-// PeakText is the value that was furthest beyond the threshold, with its unit, for people; empty where there is none.
+// PeakText is the value furthest beyond the threshold, with its unit, for people; empty if there is none.
 func (a *Alert) PeakText() string {
 	v, ok := a.Peak.Get()
 	if !ok {
@@ -76,7 +74,7 @@ func (a *Alert) PeakText() string {
 	return amount(v, a.Unit)
 }
 
-// Noun is what it is about: a "GPU", a "driver", or a "machine".
+// Noun names the kind of subject: "GPU", "driver" or "machine".
 func (a *Alert) Noun() string {
 	switch keyOf(&a.Device).about() {
 	case aSource:
@@ -88,7 +86,7 @@ func (a *Alert) Noun() string {
 	}
 }
 
-// Lasted is how long it is so, or was: the clear time does not count.
+// Lasted is how long the condition lasts, or lasted, without the clear time.
 func (a *Alert) Lasted() time.Duration {
 	if !a.Ended.IsZero() {
 		return a.Ended.Sub(a.Since)
@@ -96,8 +94,7 @@ func (a *Alert) Lasted() time.Duration {
 	return a.Time.Sub(a.Since)
 }
 
-// An Acknowledgment says that somebody knows of an alert. The alert is then not
-// repeated.
+// An Acknowledgment says that somebody knows about an alert. The alert is then not repeated.
 type Acknowledgment struct {
 	By      string    `json:"by"`      // name of the principal; may be empty
 	Comment string    `json:"comment"` // may be empty
@@ -110,17 +107,17 @@ type News string
 // What can change.
 const (
 	Fired    News = "fired"
-	Repeated News = "repeated" // nothing has changed for so long that people are told again
+	Repeated News = "repeated" // it has stood so long that people are reminded
 	DataGone News = "data_gone"
 	DataBack News = "data_back"
-	Resumed  News = "resumed" // it is seen to stand since gpuwhy began anew; nothing has happened
-	Marked   News = "marked"  // acknowledged or silenced, or not any more
+	Resumed  News = "resumed" // it still stands after a restart of gpuwhy; nothing has happened
+	Marked   News = "marked"  // acknowledged or silenced, or no longer so
 	Over     News = "over"
 )
 
-// A Change is an alert with what is new about it.
+// A Change is an alert and what is new about it.
 type Change struct {
 	Alert
 	News News
-	Tell bool // people are to be told
+	Tell bool // whether people should be told
 }

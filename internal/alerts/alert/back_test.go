@@ -50,34 +50,34 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 		fired, over string // without the name of the device and how long; fired empty: not what this is about
 	}{
 		"a silent device is lost": {NotAnswering, nil, in(gpu.StateNotAnswering), in(gpu.StateLost), "",
-			"is lost, and no longer merely silent: the driver does not find it"},
+			"is lost now, not just silent: the driver does not find it"},
 		"a silent device falls asleep": {NotAnswering, nil, in(gpu.StateNotAnswering), in(gpu.StateAsleep), "",
-			"is asleep now, so that no answer is expected of it"},
+			"is asleep now, so no answer is expected"},
 		"a lost device is silent": {Lost, nil, in(gpu.StateLost), in(gpu.StateNotAnswering), "",
-			"does not answer, and is no longer reported as lost"},
+			"is not answering, and is no longer reported as lost"},
 		"a lost device is asleep": {Lost, nil, in(gpu.StateLost), in(gpu.StateAsleep), "",
-			"is back, and asleep"},
+			"is back and asleep"},
 
 		"less is held": {IdleHeld, above(20_000), holding(alice(0, 30<<30)), holding(alice(0, 19<<30)), "",
-			"has no work, while processes hold 19.0 GiB of its memory, no longer above 19.5 GiB"},
+			"is idle while processes hold 19.0 GiB of its memory, no longer above 19.5 GiB"},
 		"nothing is held": {IdleHeld, nil, holding(alice(0, 30<<30)), nil, "",
-			"has no work, and no compute process holds its memory any more"},
+			"is idle, and no compute process holds its memory any more"},
 		"what is held is used": {IdleHeld, nil, holding(alice(0, 30<<30)), both(holding(alice(60, 30<<30)), busy), "",
 			"has work again"},
 		"alice holds nothing, bob does": {IdleHeld, ofAlice, holding(alice(0, 30<<30), bob), holding(bob),
-			"has no work, while processes of alice hold 30.0 GiB of its memory",
-			"has no work, and no compute process of alice holds its memory any more"},
+			"is idle while processes of alice hold 30.0 GiB of its memory",
+			"is idle, and no compute process of alice holds its memory any more"},
 		"alice holds less": {IdleHeld, rules(ofAlice, above(20_000)), holding(alice(0, 30<<30), bob), holding(alice(0, 19<<30), bob), "",
-			"has no work, while processes of alice hold 19.0 GiB of its memory, no longer above 19.5 GiB"},
+			"is idle while processes of alice hold 19.0 GiB of its memory, no longer above 19.5 GiB"},
 
 		"less is left behind": {OrphanMemory, above(20_000), left(30 << 30), left(15 << 30), "",
-			"has 15.0 GiB of memory that processes left behind when they ended, no longer above 19.5 GiB"},
+			"has 15.0 GiB of memory left behind by ended processes, no longer above 19.5 GiB"},
 		"what was left behind is free": {OrphanMemory, above(20_000), left(30 << 30), nil, "",
-			"has got back the memory that processes left behind"},
+			"has reclaimed the memory left behind by ended processes"},
 
 		"it is no longer reserved": {IdleReserved, nil, reserved, nil, "", "is no longer reserved"},
 		"what is reserved works":   {IdleReserved, nil, reserved, both(reserved, busy), "", "has work again"},
-		"another's work":           {IdleReserved, nil, reserved, busy, "", "has work again, and is no longer reserved"},
+		"another's work":           {IdleReserved, nil, reserved, busy, "", "has work again and is no longer reserved"},
 
 		"alice rests, bob works": {Utilization, ofAlice, both(busy, holding(alice(80, mib), bob)), both(busy, holding(alice(3, mib), bob)),
 			"is kept 80 % busy by processes of alice", "is kept 3 % busy by processes of alice, no longer above 50 %"},
@@ -85,9 +85,9 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 			"has 30 % of its memory held by processes of alice", "has 10 % of its memory held by processes of alice, no longer above 20 %"},
 
 		"a margin below zero": {TemperatureMargin, above(-5), margin(-7), margin(-1),
-			"is 7 °C above the temperature at which it slows itself down", "is 1 °C above the temperature at which it slows itself down, no longer more than 5 °C above it"},
+			"is 7 °C above its slowdown temperature", "is 1 °C above its slowdown temperature, no longer more than 5 °C above it"},
 		"a margin of zero": {TemperatureMargin, above(0), margin(-2), margin(9),
-			"is 2 °C above the temperature at which it slows itself down", "is 9 °C below the temperature at which it slows itself down, no longer above it"},
+			"is 2 °C above its slowdown temperature", "is 9 °C below its slowdown temperature, no longer above it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rule := Default("rule", tt.watch)
@@ -113,7 +113,7 @@ func TestWhatIsSoOnceItIsOver(t *testing.T) {
 			}
 			see(20, tt.then)
 			standing := e.Standing()
-			if want := "GPU 0 (Card) " + tt.over + ". If it stays so, the alert ends in 10 s."; len(standing) != 1 || standing[0].Message != want {
+			if want := "GPU 0 (Card) " + tt.over + ". If it stays that way, the alert ends in 10 s."; len(standing) != 1 || standing[0].Message != want {
 				t.Errorf("standing is %+v, want\n%q", standing, want)
 			}
 			over := see(30, tt.then)
@@ -155,10 +155,10 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 		wrong, then func(*gpu.Device)
 		want        string // without the name of the device
 	}{
-		"the fan's speed": {FanFailing, nil, fan(80, gpu.Of(gpu.RPM(0))), fan(80, gpu.Reading[gpu.RPM]{}), "now does not report its fans"},
+		"the fan's speed": {FanFailing, nil, fan(80, gpu.Of(gpu.RPM(0))), fan(80, gpu.Reading[gpu.RPM]{}), "currently does not report its fans"},
 		"what a process that ended holds": {OrphanMemory, func(r *Rule) { r.Threshold = 50 }, list(orphan(9, gpu.Of[gpu.Bytes](70*mib)), worker),
-			list(orphan(9, gpu.Reading[gpu.Bytes]{}), worker), "now does not report its processes"},
-		"the work of alice": {Utilization, func(r *Rule) { r.Scope.Users = []string{"alice"} }, list(worker), list(mute), "now does not report what processes of alice use"},
+			list(orphan(9, gpu.Reading[gpu.Bytes]{}), worker), "currently does not report its processes"},
+		"the work of alice": {Utilization, func(r *Rule) { r.Scope.Users = []string{"alice"} }, list(worker), list(mute), "currently does not report usage by processes of alice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rule := Default("rule", tt.watch)
@@ -182,7 +182,7 @@ func TestWhatIsNotSeenIsNotOver(t *testing.T) {
 			if want := []News{Fired, DataGone}; !slices.Equal(news, want) {
 				t.Fatalf("said %q, want %q", news, want)
 			}
-			if got := e.Standing()[0].Message; !strings.HasPrefix(got, "GPU 0 (Card) "+tt.want+", so whether this is over can't be told; ") {
+			if got := e.Standing()[0].Message; !strings.HasPrefix(got, "GPU 0 (Card) "+tt.want+", so it is unclear whether this is over; ") {
 				t.Errorf("said %q, want that it %s", got, tt.want)
 			}
 		})
@@ -204,8 +204,8 @@ func TestTheLineOfAMargin(t *testing.T) {
 		threshold, value float64
 		want             string
 	}{
-		{5, 7, "GPU 0 (Card) is 7 °C below the temperature at which it slows itself down, no longer within 5 °C of it. The alert ends after 60 s at 8 °C below it or more."},
-		{-5, -4, "GPU 0 (Card) is 4 °C above the temperature at which it slows itself down, no longer more than 5 °C above it. The alert ends after 60 s at 2 °C above it or less."},
+		{5, 7, "GPU 0 (Card) is 7 °C below its slowdown temperature, no longer within 5 °C of it. The alert ends after 60 s at 8 °C below it or more."},
+		{-5, -4, "GPU 0 (Card) is 4 °C above its slowdown temperature, no longer more than 5 °C above it. The alert ends after 60 s at 2 °C above it or less."},
 	} {
 		rule, w := Default("rule", TemperatureMargin), watches[TemperatureMargin]
 		rule.Threshold = tt.threshold

@@ -73,14 +73,14 @@ func TestWordsForWhatWasSoBefore(t *testing.T) {
 		return text.first()
 	}
 	for want, got := range map[string]string{
-		"that has been above 90 % for at least 30 s":            say(Fan, 90, Firing, 30*time.Second),
-		"it has been within 5 °C of it for at least 12 min":     say(TemperatureMargin, 5, Firing, 12*time.Minute),
-		"it has been more than 5 °C above it for at least 30 s": say(TemperatureMargin, -5, Firing, 30*time.Second),
-		"it has been above it for at least 30 s":                say(TemperatureMargin, 0, Firing, 30*time.Second),
-		"this has been so for at least 30 s":                    say(Lost, 0, Firing, 30*time.Second),
-		"this was so at the first reading, just now":            say(Lost, 0, Firing, 0),
-		"that was above 90 % at the first reading, 30 s ago":    say(Fan, 90, NoData, 30*time.Second),
-		"this was so at the first reading, 30 s ago":            say(FanFailing, 0, NoData, 30*time.Second),
+		"fan speed has been above 90 % for at least 30 s":         say(Fan, 90, Firing, 30*time.Second),
+		"it has been within 5 °C of it for at least 12 min":       say(TemperatureMargin, 5, Firing, 12*time.Minute),
+		"it has been more than 5 °C above it for at least 30 s":   say(TemperatureMargin, -5, Firing, 30*time.Second),
+		"it has been above it for at least 30 s":                  say(TemperatureMargin, 0, Firing, 30*time.Second),
+		"this has been the case for at least 30 s":                say(Lost, 0, Firing, 30*time.Second),
+		"this was the case at the first reading, just now":        say(Lost, 0, Firing, 0),
+		"fan speed was above 90 % at the first reading, 30 s ago": say(Fan, 90, NoData, 30*time.Second),
+		"this was the case at the first reading, 30 s ago":        say(FanFailing, 0, NoData, 30*time.Second),
 	} {
 		if got != want {
 			t.Errorf("said %q, want %q", got, want)
@@ -98,7 +98,7 @@ func TestAFanFailsSince(t *testing.T) {
 		says  string
 	}{
 		"it stops":                 {60, 60, 90, "; this began 30 s ago."},
-		"it has always been still": {0, 0, 30, "; this has been so for at least 30 s."},
+		"it has always been still": {0, 0, 30, "; this has been the case for at least 30 s."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, history := New([]Rule{Default("fan_failing", FanFailing)}), explain.NewHistory()

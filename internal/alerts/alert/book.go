@@ -9,48 +9,48 @@ import (
 	"time"
 )
 
-// A Book is what people see of alerts. An [Engine] is one, of what it looks at itself; a [Shared] has also those that other
-// programs tell of.
+// A Book is what people see of alerts. An [Engine] is a Book of its own alerts; a [Shared] also has the alerts that other
+// programs report.
 type Book interface {
 	// Rules returns the rules in force.
 	Rules() []Rule
-	// Standing returns the alerts that stand, the worst first.
+	// Standing returns the open alerts, worst first.
 	Standing() []Alert
-	// Firing is how many alerts stand on a node; on all, where it is empty.
+	// Firing returns the number of open alerts on a node, or on all nodes if it is empty.
 	Firing(node string) int
-	// Past returns the last alerts that are over, the newest first.
+	// Past returns the last alerts that are over, newest first.
 	Past() []Alert
-	// EndedSince is how many alerts of a node ended since a time, 24 hours ago at most, however many [Book.Past] returns; of all nodes, where
-	// it is empty.
+	// EndedSince returns how many alerts of a node, or of all nodes if it is empty, ended since a time at most 24 hours ago. It
+	// counts all of them, also those that [Book.Past] no longer returns.
 	EndedSince(node string, from time.Time) int
-	// Silences returns the silences in force, the one that ends first, first.
+	// Silences returns the active silences, in the order in which they end.
 	Silences(now time.Time) []Silence
 }
 
-// A Report is what a program tells others of the alerts of a node that it reads.
+// A Report is what a program tells other programs about the alerts of a node that it reads.
 type Report struct {
 	Standing []Alert // the worst first
 	Silences []Silence
 	Rules    []Rule
 }
 
-// same reports whether people would be told the same: the same alerts in the same states.
+// same reports whether both have the same alerts in the same states.
 func (r *Report) same(as *Report) bool {
 	return slices.EqualFunc(r.Standing, as.Standing, func(a, b Alert) bool {
 		return a.ID == b.ID && a.State == b.State && a.SilencedUntil.Equal(b.SilencedUntil) && (a.Acknowledged == nil) == (b.Acknowledged == nil)
 	})
 }
 
-// Report is what this engine tells others of a node.
+// Report returns what this engine tells others about a node.
 func (e *Engine) Report(node string, now time.Time) *Report {
 	return &Report{e.standingOf(node), OfNode(e.Silences(now), node), e.Rules()}
 }
 
-// mostOfNode is how many alerts that are over a book remembers of one node of others.
+// mostOfNode is how many past alerts a book remembers for each node that another program reads.
 const mostOfNode = 20
 
-// A Shared book has the alerts of its engine and those that other programs report of their nodes. What its engine changes is
-// of its own alone.
+// A Shared book has the alerts of its engine and those that other programs report about their nodes. Its engine changes only
+// its own alerts.
 type Shared struct {
 	*Engine
 
@@ -61,13 +61,13 @@ type Shared struct {
 	ended   tally   // how many of them lately
 }
 
-// Share makes a book of an engine alone.
+// Share makes a book with only an engine's alerts.
 func Share(e *Engine) *Shared {
 	return &Shared{Engine: e, reports: map[string]*Report{}, ended: tally{}}
 }
 
-// Take takes in the report of a node; nil where there is none any more. It returns whether people have to be told that
-// other alerts stand.
+// Take stores the report of a node; nil removes it. It returns whether the open alerts changed, so that people must be
+// told.
 func (s *Shared) Take(node string, r *Report) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +85,8 @@ func (s *Shared) Take(node string, r *Report) (news bool) {
 	return !before.same(r)
 }
 
-// Tell changes the report of a node by a change of one of its alerts: whoever is told of that finds it in the book, and the
-// next report of the node has it, too. Of a node without a report nothing is kept.
+// Tell applies a change of one alert to the report of its node, so that whoever hears of the change finds it in the book;
+// the node's next report has it too. Changes of nodes without a report are ignored.
 func (s *Shared) Tell(c *Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Shared) Ended(a *Alert) {
 	defer s.mu.Unlock()
 	before := len(s.over)
 	s.over = slices.DeleteFunc(s.over, func(old Alert) bool { return old.ID == a.ID && old.Device.Node == a.Device.Node })
-	if len(s.over) == before { // it is not told once more
+	if len(s.over) == before { // it is new
 		s.ended.add(a.Device.Node, a.Time)
 	}
 	of := 0
@@ -117,7 +117,7 @@ func (s *Shared) Ended(a *Alert) {
 			of++
 		}
 	}
-	if of >= mostOfNode { // so that none takes the place of all others
+	if of >= mostOfNode { // so that no node crowds out the others
 		first := slices.IndexFunc(s.over, func(old Alert) bool { return old.Device.Node == a.Device.Node })
 		s.over = slices.Delete(s.over, first, first+1)
 	}
@@ -126,7 +126,7 @@ func (s *Shared) Ended(a *Alert) {
 	s.over = slices.Delete(s.over, 0, max(0, len(s.over)-keptPast))
 }
 
-// Others are the alerts that stand as other programs report, the worst first.
+// Others returns the open alerts that other programs report, worst first.
 func (s *Shared) Others() (all []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,8 @@ func (s *Shared) Others() (all []Alert) {
 	return all
 }
 
-// Rules returns the engine's, and of those of other programs each that has another name.
+// Rules returns the engine's rules, plus other programs' rules with names that the engine does not
+// have.
 func (s *Shared) Rules() []Rule {
 	rules := s.Engine.Rules()
 	s.mu.Lock()
@@ -157,14 +158,14 @@ func (s *Shared) Rules() []Rule {
 	return rules
 }
 
-// Standing returns all alerts that stand, the worst first.
+// Standing returns all open alerts, worst first.
 func (s *Shared) Standing() []Alert {
 	all := append(s.Engine.Standing(), s.Others()...)
 	slices.SortStableFunc(all, func(a, b Alert) int { return compareAlerts(&a, &b) })
 	return all
 }
 
-// Firing is how many alerts stand on a node; on all, where it is empty.
+// Firing returns the number of open alerts on a node, or on all nodes if it is empty.
 func (s *Shared) Firing(node string) int {
 	n := s.Engine.Firing(node)
 	s.mu.Lock()
@@ -177,7 +178,7 @@ func (s *Shared) Firing(node string) int {
 	return n
 }
 
-// Past returns the last alerts that are over, the newest first.
+// Past returns the last alerts that are over, newest first.
 func (s *Shared) Past() []Alert {
 	all := s.Engine.Past()
 	s.mu.Lock()
@@ -187,7 +188,8 @@ func (s *Shared) Past() []Alert {
 	return all[:min(len(all), keptPast)]
 }
 
-// Silences returns the silences in force, the one that ends first, first. One that several programs have is there once.
+// Silences returns the active silences, in the order in which they end. A silence that several programs have appears
+// once.
 func (s *Shared) Silences(now time.Time) []Silence {
 	all := s.Engine.Silences(now)
 	s.mu.Lock()
@@ -203,7 +205,7 @@ func (s *Shared) Silences(now time.Time) []Silence {
 	return all
 }
 
-// nodesOf are the nodes whose report is such.
+// nodesOf returns the nodes whose report matches.
 func (s *Shared) nodesOf(is func(node string, r *Report) bool) (nodes []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -215,8 +217,8 @@ func (s *Shared) nodesOf(is func(node string, r *Report) bool) (nodes []string) 
 	return nodes
 }
 
-// Holder is the node whose report has that alert; empty where the alert is the engine's own, or where several nodes call one of
-// theirs so: one of them lies.
+// Holder returns the node whose report has that alert. It is empty if the alert is the engine's own, or if several nodes claim
+// the ID, because one of them lies.
 func (s *Shared) Holder(id string) string {
 	is := func(a Alert) bool { return a.ID == id }
 	nodes := s.nodesOf(func(_ string, r *Report) bool { return slices.ContainsFunc(r.Standing, is) })
@@ -226,17 +228,17 @@ func (s *Shared) Holder(id string) string {
 	return nodes[0]
 }
 
-// Covered are the nodes that report and that a silence is about.
+// Covered returns the reporting nodes that a silence covers.
 func (s *Shared) Covered(x *Silence) []string {
 	return s.nodesOf(func(node string, _ *Report) bool { return x.Covers(node) })
 }
 
-// Silenced are the nodes whose report has such a silence.
+// Silenced returns the nodes whose report has the same silence.
 func (s *Shared) Silenced(x *Silence) []string {
 	return s.nodesOf(func(_ string, r *Report) bool { return slices.ContainsFunc(r.Silences, x.like) })
 }
 
-// FindSilence finds a silence by the ID that any of those gave it who have it.
+// FindSilence finds a silence by an ID that any of its holders gave it.
 func (s *Shared) FindSilence(id string) (x Silence, ok bool) {
 	known := s.Engine.Silences(time.Time{})
 	s.nodesOf(func(_ string, r *Report) bool {
@@ -250,7 +252,7 @@ func (s *Shared) FindSilence(id string) (x Silence, ok bool) {
 	return known[i], true
 }
 
-// like reports whether a silence says the same, whatever its ID.
+// like reports whether two silences are the same except for their ID.
 func (x *Silence) like(y Silence) bool {
 	return x.Rule == y.Rule && x.Node == y.Node && x.GPU == y.GPU && x.By == y.By && x.Comment == y.Comment && x.Until.Equal(y.Until)
 }

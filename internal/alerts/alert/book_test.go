@@ -36,8 +36,8 @@ func TestNodeSilent(t *testing.T) {
 		}
 	}
 	want := []string{
-		"fired: The machine sends nothing any more: nothing has come from that machine; this began just now.",
-		"over: The machine sends again. The alert is over after 18 s.",
+		"fired: The machine no longer sends data: nothing has come from that machine; this began just now.",
+		"over: The machine sends data again. The alert is over after 18 s.",
 	}
 	if !slices.Equal(said, want) {
 		t.Errorf("said %q, want %q", said, want)
@@ -50,7 +50,7 @@ func TestForget(t *testing.T) {
 	e.Observe(far("gpu-17", 0, 9))
 	e.Observe(far("gpu-18", 0, 9))
 	changes := e.Forget("gpu-17", start.Add(time.Minute))
-	if len(changes) != 1 || changes[0].News != Over || !strings.HasPrefix(changes[0].Message, "The machine was taken out of the fleet.") {
+	if len(changes) != 1 || changes[0].News != Over || !strings.HasPrefix(changes[0].Message, "The machine was removed from the fleet.") {
 		t.Fatalf("%+v", changes)
 	}
 	if left := e.Standing(); len(left) != 1 || left[0].Device.Node != "gpu-18" || len(e.Past()) != 1 {

@@ -1,10 +1,10 @@
-// Package alert decides when people need a message. Rules look at each snapshot.
-// An alert fires once when what a rule watches has been beyond its threshold for
-// a while, and is over when the value has been back for a while. A value that varies
-// around a threshold fires nothing new; a value that is missing ends nothing.
+// Package alert decides when people need a message. Rules look at each snapshot. An alert fires
+// once the value that a rule watches has been beyond its threshold for the hold time, and is over
+// once the value has been back for the clear time. A value that hovers around a threshold does not
+// fire again; a missing value ends nothing.
 //
-// [Engine] announces what changes. Its caller sends that on (package notify to people,
-// package contract to viewers), and stores what must survive a restart.
+// [Engine] announces changes. Its caller passes them on (package notify sends them to people,
+// package contract to viewers) and stores what must survive a restart.
 //
-// Alerts go by the node and the UUID of a device.
+// Alerts identify a device by its node and UUID.
 package alert

@@ -23,11 +23,10 @@ const keptPast = 100 // alerts that are over
 // An Engine holds the state of all rules on all devices. It has no clock: the
 // time of the snapshot is the present. Several goroutines may use it.
 type Engine struct {
-	Node string // what this machine is called, for what is kept over a restart
-	// Announce takes changes in the order in which they happen, and the alerts that
-	// stand after them. Alerts of other nodes than nodes are as they were before; nil
-	// stands for all. It is called for one announcement at a time, and must
-	// not wait for anybody. It may be nil.
+	Node string // this machine's name, for state that survives a restart
+	// Announce gets changes in the order in which they happen, and the alerts open after them. Only
+	// alerts of the given nodes have changed; nil means all nodes. It is called for one
+	// announcement at a time and must not block. It may be nil.
 	Announce func(nodes []string, changes []Change, standing []Alert)
 	Log      *slog.Logger
 
@@ -35,19 +34,19 @@ type Engine struct {
 	mu       sync.Mutex // held while something is read or changed
 	rules    []Rule
 	tracked  map[string]map[key]*tracked // by node
-	alight   map[key]*tracked            // those of it that may have an alert that stands
+	alight   map[key]*tracked            // the tracked things that may have an open alert
 	silences []Silence
 	silenced uint64          // number of silences ever made, for their IDs
 	round    uint64          // of Observe
 	marks    map[string]mark // by node
 	moved    time.Duration   // how far silences were moved, since the clock was set
-	shifted  bool            // that is still to be kept
+	shifted  bool            // that shift still has to be saved
 	past     []Alert         // over, the newest last
 	ended    tally           // how many lately
 	pending  []Change        // found by Restore
 }
 
-// key names what rules look at: a device by its UUID, a source, or by neither the node itself.
+// key names what rules look at: a device by its UUID, a source, or, with neither, the node itself.
 type key struct{ node, uuid, source string }
 
 func (k key) about() subject {
@@ -68,7 +67,8 @@ type mark struct {
 	at     time.Time
 }
 
-// longestGap is the most between two readings of which one follows the other although the clock was set between them.
+// longestGap is the longest time between two readings that count as consecutive although the clock was set between
+// them.
 const longestGap = 2 * time.Minute
 
 type tracked struct {
@@ -79,14 +79,14 @@ type tracked struct {
 
 type state struct {
 	ruled
-	alert *Alert // as it stands; nil: none does
+	alert *Alert // the open alert; nil: there is none
 	since time.Time
-	back  time.Time // on the right side of the line since, while an alert stands
-	// reported is whether the reading before had what is watched: what begins now was seen to begin.
+	back  time.Time // when the value came back, while an alert is open
+	// reported says that the previous reading had the value, so the beginning was seen.
 	reported bool
 	before   bool      // it may have been so before since
 	first    time.Time // reading since the last break
-	floor    time.Time // what was so before is of another alert, or of the time before a break
+	floor    time.Time // anything before this belongs to another alert, or to the time before a break
 	record
 }
 
@@ -95,21 +95,21 @@ type ruled struct {
 	*watch
 }
 
-// A record is what is kept of a state over a restart.
+// A record is the part of a state that survives a restart.
 type record struct {
-	Over   time.Time `json:"over,omitzero"`   // the last alert was
-	Told   time.Time `json:"told,omitzero"`   // people were told last of the alert that stands; zero: never
-	Hushed bool      `json:"hushed,omitzero"` // a silence covered it since
-	Gone   bool      `json:"gone,omitzero"`   // its data are, which was said
-	// Of counters: what was read last, if anything, and how many came lately.
+	Over   time.Time `json:"over,omitzero"`   // when the last alert was over
+	Told   time.Time `json:"told,omitzero"`   // when people were last told about the open alert; zero: never
+	Hushed bool      `json:"hushed,omitzero"` // a silence has covered it since then
+	Gone   bool      `json:"gone,omitzero"`   // its data is gone, and people were told
+	// For counters: the last reading, if any, and how many came lately.
 	Read    float64   `json:"read,omitzero"`
 	Counted bool      `json:"counted,omitzero"`
 	Lately  float64   `json:"lately,omitzero"`
 	Newest  time.Time `json:"newest,omitzero"`
 }
 
-// New returns an engine that has seen nothing. The rules must be checked, and
-// their names must differ.
+// New returns an engine without any state. The rules must have been checked and have different
+// names.
 func New(rules []Rule) *Engine {
 	return &Engine{Log: slog.Default(), rules: slices.Clone(rules), tracked: map[string]map[key]*tracked{}, alight: map[key]*tracked{}, marks: map[string]mark{}, ended: tally{}}
 }
@@ -121,7 +121,8 @@ func (e *Engine) Hold(f func()) {
 	f()
 }
 
-// change changes alerts of nodes, or of all, and announces that unless there is an error, or nothing is to be said of those nodes.
+// change changes alerts of the nodes, or of all nodes, and announces it, unless there is an error or nothing to say about those
+// nodes.
 func (e *Engine) change(nodes []string, how func() ([]Change, error)) (changes []Change, err error) {
 	e.Hold(func() {
 		if changes, err = e.sorted(how); err == nil && e.Announce != nil && (nodes == nil || len(changes) > 0 || e.burns(nodes)) {
@@ -131,7 +132,7 @@ func (e *Engine) change(nodes []string, how func() ([]Change, error)) (changes [
 	return changes, err
 }
 
-// burns reports whether an alert stands on one of the nodes.
+// burns reports whether one of the nodes has an open alert.
 func (e *Engine) burns(nodes []string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -145,7 +146,7 @@ func (e *Engine) burns(nodes []string) bool {
 	})
 }
 
-// all yields all things that rules look at.
+// all yields everything that rules look at.
 func (e *Engine) all() iter.Seq2[key, *tracked] {
 	return func(yield func(key, *tracked) bool) {
 		for _, near := range e.tracked {
@@ -168,7 +169,7 @@ func (e *Engine) drop(k key) {
 	}
 }
 
-// sorted changes something under the lock. It returns the changes, the worst first.
+// sorted changes something under the lock. It returns the changes, worst first.
 func (e *Engine) sorted(how func() ([]Change, error)) ([]Change, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -184,8 +185,8 @@ func (e *Engine) Rules() []Rule {
 	return slices.Clone(e.rules)
 }
 
-// SetRules puts other rules in force. An alert is over where its rule is gone,
-// watches something else, is disabled or no longer looks at the device.
+// SetRules replaces the rules. An alert ends if its rule is gone, watches something else, is
+// disabled or no longer covers the device.
 func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	changes, _ := e.change(nil, func() (changes []Change, err error) {
 		e.rules = slices.Clone(rules)
@@ -203,7 +204,8 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 	return changes
 }
 
-// put makes a state that of a rule, unless no such rule in force looks at the thing. An alert that stands stays.
+// put assigns a state to its rule and reports false if no such rule in force covers the thing. An open alert
+// stays.
 func (t *tracked) put(name string, w Watch, st *state) bool {
 	for i := range t.states {
 		if of := t.states[i].ruled; of.Name == name && of.Watch == w {
@@ -218,17 +220,17 @@ func (t *tracked) put(name string, w Watch, st *state) bool {
 }
 
 func (e *Engine) withoutRule(st *state, now time.Time) Change {
-	return e.cutShort(st, "The rule "+st.alert.Rule+" is not in force any more.", now)
+	return e.cutShort(st, "Rule "+st.alert.Rule+" is no longer in force.", now)
 }
 
-// cutShort ends an alert without regard to what is watched.
+// cutShort ends an alert regardless of its value.
 func (e *Engine) cutShort(st *state, why string, now time.Time) Change {
 	over := *st.alert
-	over.State, over.Time, over.Ended, over.CutShort, over.Message = Resolved, now, st.back, why, why+" Before: "+over.Message
+	over.State, over.Time, over.Ended, over.CutShort, over.Message = Resolved, now, st.back, why, why+" Before that: "+over.Message
 	return e.end(&over, !st.Told.IsZero())
 }
 
-// newStates returns a state for each rule that looks at a thing.
+// newStates returns a state for each rule that covers a thing.
 func (e *Engine) newStates(k key, d *gpu.Identity) (states []state) {
 	for i := range e.rules {
 		r := &e.rules[i]
@@ -240,7 +242,7 @@ func (e *Engine) newStates(k key, d *gpu.Identity) (states []state) {
 	return states
 }
 
-// keyOf is the key of a device, or where that has no UUID of its source.
+// keyOf is the key of a device, or of its source if the device has no UUID.
 func keyOf(d *gpu.Identity) key {
 	k := key{node: d.Node, uuid: d.UUID}
 	if d.UUID == "" {
@@ -273,7 +275,7 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 	return t
 }
 
-// Uncovered returns the rules whose scope names GPUs or machines, and covers none of those. Where others is true, a rule may be
+// Uncovered returns the rules whose scope names GPUs or machines but covers none of these. If others is true, a rule may be
 // about another machine.
 func (e *Engine) Uncovered(of gpu.Nodes, others bool) (rules []Rule) {
 	for _, r := range e.Rules() {
@@ -295,9 +297,9 @@ func (e *Engine) Uncovered(of gpu.Nodes, others bool) (rules []Rule) {
 	return rules
 }
 
-// Observe looks at a node's next Moment. It returns what changed, the worst first.
-// Where nothing is reported, no alert ends, and a hold time starts again. After a
-// break in the readings all times start again, unless the clock was set and nothing else happened: then they move with it.
+// Observe looks at a node's next Moment and returns the changes, worst first. A value that is not reported ends no alert
+// and restarts its hold time. After a break in the readings all times restart, unless the clock was set and nothing else
+// happened: then they move with it.
 func (e *Engine) Observe(m *insight.Moment) []Change { return e.ObserveAll([]*insight.Moment{m}) }
 
 // ObserveAll is Observe of the next Moments of several nodes, with one announcement.
@@ -324,7 +326,8 @@ func (e *Engine) ObserveAll(moments []*insight.Moment) []Change {
 	return changes
 }
 
-// link looks at whether a node still sends: all else of it is looked at where it is read, which tells of its alerts itself.
+// link checks whether a node still sends data: the program that reads the node evaluates everything else and reports those
+// alerts itself.
 func (e *Engine) link(m *insight.Moment) []Change {
 	e.round++
 	o := observation{Engine: e, now: m.Link.At.Round(0), changes: e.pending}
@@ -335,13 +338,13 @@ func (e *Engine) link(m *insight.Moment) []Change {
 	return o.changes
 }
 
-// Forget forgets a node that is no part of the fleet any more. Alerts about it are over.
+// Forget forgets a node that is no longer part of the fleet. Its alerts are over.
 func (e *Engine) Forget(node string, now time.Time) []Change {
 	changes, _ := e.change([]string{node}, func() (changes []Change, err error) {
 		for k, t := range e.tracked[node] {
 			for i := range t.states {
 				if st := &t.states[i]; st.alert != nil {
-					changes = append(changes, e.cutShort(st, "The machine was taken out of the fleet.", now))
+					changes = append(changes, e.cutShort(st, "The machine was removed from the fleet.", now))
 				}
 			}
 			e.drop(k)
@@ -354,7 +357,7 @@ func (e *Engine) Forget(node string, now time.Time) []Change {
 
 func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	e.round++
-	o := observation{Engine: e, now: s.Time.Round(0), changes: e.pending} // moments are moved where the clock is set
+	o := observation{Engine: e, now: s.Time.Round(0), changes: e.pending} // moments move when the clock is set
 	e.pending = nil
 	o.follow(s)
 	e.silences = slices.DeleteFunc(e.silences, func(x Silence) bool { return !s.Time.Before(x.Until) })
@@ -373,8 +376,8 @@ func (e *Engine) observe(s *gpu.Snapshot, answer *explain.Answer) []Change {
 	return o.changes
 }
 
-// follow starts all times of a node again where its reading does not follow the one
-// before, and moves moments by as much as its clock was set.
+// follow restarts all times of a node if its reading does not continue the previous one, and shifts
+// moments by as much as its clock was set.
 func (o *observation) follow(s *gpu.Snapshot) {
 	was, is := o.marks[s.Node], mark{s.Breaks, s.ClockSet, o.now}
 	o.marks[s.Node] = is
@@ -383,9 +386,9 @@ func (o *observation) follow(s *gpu.Snapshot) {
 	}
 	set := is.set - was.set
 	between := is.at.Sub(was.at) - set
-	// Where nothing but the clock was set, what lasts goes on: it took as long as it took.
+	// If only the clock was set, durations continue unchanged.
 	goesOn := set != 0 && !was.at.IsZero() && is.breaks == was.breaks+1 && between > 0 && between <= longestGap
-	if by := is.set - o.moved; by != 0 { // all nodes have the clock that silences were made by
+	if by := is.set - o.moved; by != 0 { // silences follow the clock that all nodes share
 		o.moved, o.shifted = is.set, len(o.silences) > 0
 		for i := range o.silences {
 			x := &o.silences[i]
@@ -437,7 +440,7 @@ func (st *state) startAgain(now time.Time, set time.Duration) {
 	}
 }
 
-// driverGone reports whether an alert about the source covers its devices too.
+// driverGone reports whether an alert about the source also covers its devices.
 func (o *observation) driverGone(s *gpu.Snapshot, source string) bool {
 	return slices.ContainsFunc(s.Failures, func(f gpu.Failure) bool { return f.Source == source }) &&
 		slices.ContainsFunc(o.rules, func(r Rule) bool { return r.Watch == DriverGone && r.Enabled })
@@ -449,24 +452,24 @@ type observation struct {
 	changes []Change
 }
 
-// A look is what one rule measures of one thing, and what was known of it.
+// A look is one rule's measurement of one thing, with its state so far.
 type look struct {
 	*state
 	value  float64
 	ok     bool
 	device *gpu.Identity
-	// Of a device, unless it is missing:
+	// For a device, unless it is missing:
 	d          *gpu.Device
-	answer     *explain.DeviceAnswer // nil where the device is not explained
-	foreign    bool                  // pids are of another namespace
+	answer     *explain.DeviceAnswer // nil if the device is not explained
+	foreign    bool                  // pids belong to another namespace
 	driverGone bool                  // an alert about the source says why the device does not answer
-	// Of a node: when its last message was made. All hubs call the alert about it the same.
+	// For a node: when its last message was made, so that all hubs give its alert the same ID.
 	sent time.Time
-	// Of a source or a node: why it can't be read, and what to do.
+	// For a source or a node: why it can't be read, and what to do.
 	failure, try string
 }
 
-// look looks at one thing for each rule that covers it. Its looks have l in common.
+// look evaluates each rule that covers one thing. l is common to all of these looks.
 func (o *observation) look(t *tracked, l *look) {
 	t.seen, l.device = o.round, &t.device
 	for i := range t.states {
@@ -479,7 +482,7 @@ func (o *observation) look(t *tracked, l *look) {
 	o.light(t)
 }
 
-// light takes note of whether a thing has an alert that stands.
+// light notes whether a thing has an open alert.
 func (e *Engine) light(t *tracked) {
 	k := keyOf(&t.device)
 	if slices.ContainsFunc(t.states, func(st state) bool { return st.alert != nil }) {
@@ -509,7 +512,7 @@ func (o *observation) drivers(s *gpu.Snapshot) {
 	}
 }
 
-// missing looks at devices that the snapshot lacks, and forgets them when it may.
+// missing looks at devices that the snapshot lacks, and forgets those it may forget.
 func (o *observation) missing(node string) {
 	for k, t := range o.tracked[node] {
 		if t.seen == o.round {
@@ -557,7 +560,7 @@ func (o *observation) step(l *look) {
 	l.reported = l.ok
 }
 
-// notAfter moves times of the future to now, as after the clock was set back.
+// notAfter moves future times to now, for example after the clock was set back.
 func (st *state) notAfter(now time.Time) {
 	for _, t := range []*time.Time{&st.since, &st.back, &st.first, &st.floor, &st.Told, &st.Newest} {
 		if t.After(now) {
@@ -569,14 +572,14 @@ func (st *state) notAfter(now time.Time) {
 	}
 }
 
-// count replaces the value of a counter by how many came lately: since the first
-// that another one followed within the rule's clear time.
+// count replaces a counter's value with how many came lately: since the first of a series without a
+// gap of the rule's clear time.
 func (o *observation) count(l *look) {
 	more := l.value - l.Read
 	switch {
 	case !l.Counted && !l.SinceStart:
 		more = 0
-	case !l.Counted, more < 0: // the counter began again
+	case !l.Counted, more < 0: // the counter restarted
 		more = l.value
 	}
 	l.Read, l.Counted = l.value, true
@@ -590,7 +593,7 @@ func (o *observation) count(l *look) {
 	l.value = l.Lately
 }
 
-// rise is about a rule without an alert: one may fire.
+// rise handles a rule without an alert, which may fire.
 func (o *observation) rise(l *look) {
 	if !l.beyond(l.watch, l.value) {
 		l.since = time.Time{}
@@ -616,7 +619,7 @@ func (o *observation) rise(l *look) {
 	o.news(l, Fired, tell)
 }
 
-// begins is since when it is known to be so, and whether it may have been so before.
+// begins returns since when it is known to hold, and whether it may have held before.
 func (o *observation) begins(l *look) (since time.Time, before bool) {
 	if l.began == nil {
 		return o.now, !l.reported && !l.Counter
@@ -639,7 +642,7 @@ func (o *observation) news(l *look, news News, tell bool) {
 	o.changes = append(o.changes, Change{Alert: *l.alert, News: news, Tell: tell})
 }
 
-// stands puts an alert that stands into a state, which is news if it was in another.
+// stands sets the state of an open alert; a different state is news.
 func (o *observation) stands(l *look, now State) {
 	was := l.alert.State
 	l.alert = o.as(now, l)
@@ -656,7 +659,7 @@ func (o *observation) stands(l *look, now State) {
 	}
 }
 
-// fall is about an alert that stands: it may be over.
+// fall handles an open alert, which may be over.
 func (o *observation) fall(l *look) {
 	o.stands(l, Firing)
 	good, from := l.cleared(l.watch, l.value), o.now
@@ -679,8 +682,8 @@ func (o *observation) fall(l *look) {
 	}
 }
 
-// end remembers an alert that is over, and makes the change of it. People who were
-// told that it began are told that it is over, whatever was silenced since.
+// end remembers an alert that is over and returns its change. People who were told that it began
+// are told that it is over, even if it has been silenced since.
 func (e *Engine) end(over *Alert, told bool) Change {
 	e.ended.add(over.Device.Node, over.Time)
 	if e.past = append(e.past, *over); len(e.past) > keptPast {
@@ -689,7 +692,7 @@ func (e *Engine) end(over *Alert, told bool) Change {
 	return Change{Alert: *over, News: Over, Tell: told}
 }
 
-// as returns the alert as it is now, in that state.
+// as returns the current alert in the given state.
 func (o *observation) as(s State, l *look) *Alert {
 	next := *l.alert
 	next.State, next.Time, next.Device = s, o.now, *l.device
@@ -735,7 +738,7 @@ func (o *observation) as(s State, l *look) *Alert {
 // mostUsers is how many users an alert names.
 const mostUsers = 8
 
-// remember takes note of what the alert fired for, where it is so now.
+// remember notes what the alert fired for, while that still holds.
 func (a *Alert) remember(beyond, below bool) {
 	if !beyond {
 		return
@@ -758,7 +761,7 @@ func (a *Alert) remember(beyond, below bool) {
 // loud reports whether people want to hear of an alert.
 func (a *Alert) loud() bool { return a.SilencedUntil.IsZero() && a.Acknowledged == nil }
 
-// remind repeats an alert that has stood for long, and one whose silence is over.
+// remind repeats an alert that has stood for long, or whose silence has ended.
 func (o *observation) remind(l *look) {
 	l.Hushed = l.Hushed || !l.alert.SilencedUntil.IsZero()
 	if l.alert.State != Firing || !l.alert.loud() || l.Told.Equal(o.now) {
@@ -784,14 +787,14 @@ func standingIn(all iter.Seq[*tracked]) iter.Seq[*state] {
 	}
 }
 
-// Standing returns the alerts that stand, the worst first.
+// Standing returns the open alerts, worst first.
 func (e *Engine) Standing() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return worstFirst(e.standing())
 }
 
-// standingOf are those of a node, found without a look at others.
+// standingOf returns the open alerts of a node, without looking at other nodes.
 func (e *Engine) standingOf(node string) []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -809,7 +812,7 @@ func worstFirst(standing iter.Seq[*state]) []Alert {
 	return out
 }
 
-// Firing is how many alerts stand on a node; on all, where it is empty.
+// Firing returns the number of open alerts on a node, or on all nodes if it is empty.
 func (e *Engine) Firing(node string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -822,7 +825,7 @@ func (e *Engine) Firing(node string) int {
 	return n
 }
 
-// Past returns the last alerts that are over, the newest first.
+// Past returns the last alerts that are over, newest first.
 func (e *Engine) Past() []Alert {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -7,14 +7,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Kept is what is kept over a restart: all but hold and clear times under way,
-// which begin anew as after any time without data.
+// Kept is the state that survives a restart: everything except running hold and clear times, which
+// restart as after any time without data.
 type Kept struct {
 	Node     string      `json:"node"` // the machine's name at that time
 	Tracked  []keptThing `json:"tracked"`
 	Silences []Silence   `json:"silences"`
 	Past     []keptAlert `json:"past"`
-	Ended    tally       `json:"ended,omitempty"` // how many of each node lately; an earlier gpuwhy did not count them
+	Ended    tally       `json:"ended,omitempty"` // recent counts per node; absent in files of earlier versions
 }
 
 type keptThing struct {
@@ -55,7 +55,7 @@ func (k *keptAlert) alert(s State) *Alert {
 	return &a
 }
 
-// Kept returns what is to be kept over a restart.
+// Kept returns the state to keep over a restart.
 func (e *Engine) Kept() Kept {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -84,11 +84,10 @@ func (e *Engine) Kept() Kept {
 	return out
 }
 
-// Restore fills an engine that has seen nothing, or what it has is newer: then alerts that stand and silences that were made
-// stay, beside those of before. What was about the machine is
-// about it under the name that it has now, and so are silences of it alone. Alerts that stood are in the state
-// [NoData] until their device reports again; those whose rule is not in force any
-// more are over, which the next Observe says.
+// Restore adds saved state to an engine. What the engine already has is newer: its open alerts and silences stay, beside the
+// saved ones. Alerts about the machine, and silences of it alone, move to the machine's current name. Open alerts are in the
+// state [NoData] until their device reports again; alerts whose rule is no longer in force are over, which the next Observe
+// reports.
 func (e *Engine) Restore(kept Kept, now time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +136,8 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 	return nil
 }
 
-// renameSilences lets silences of one machine cover it by its new name. Patterns that cover several stay as people wrote them.
+// renameSilences makes silences of one machine cover it under its new name. Patterns that cover several machines stay
+// unchanged.
 func (e *Engine) renameSilences(from, to string) {
 	for i := range e.silences {
 		if x := &e.silences[i]; x.Node == from {

@@ -141,7 +141,7 @@ func TestRestore(t *testing.T) {
 	}
 	changes = fewer.Observe(&insight.Moment{Snapshot: snapshotOf(10, hot)})
 	i := slices.IndexFunc(changes, func(c Change) bool { return c.Rule == "lost" })
-	if i < 0 || changes[i].News != Over || !strings.HasPrefix(changes[i].Message, "The rule lost is not in force any more.") {
+	if i < 0 || changes[i].News != Over || !strings.HasPrefix(changes[i].Message, "Rule lost is no longer in force.") {
 		t.Errorf("its end is not said: %+v", changes)
 	}
 

@@ -42,9 +42,9 @@ func TestWhatIsSoNow(t *testing.T) {
 		t.Errorf("told at %v", told)
 	}
 	see(5, in(gpu.StateNotAnswering))
-	want("silent", "lost", "does not answer, and is no longer reported as lost", "If it stays so, the alert ends in 30 s.", true)
+	want("silent", "lost", "is not answering, and is no longer reported as lost", "If it stays that way, the alert ends in 30 s.", true)
 	see(36, in(gpu.StateNotAnswering))
-	want("silent for long", "silent", "does not answer", "", false)
+	want("silent for long", "silent", "is not answering", "", false)
 	if all := e.Standing(); len(all) != 1 {
 		t.Errorf("%d alerts stand: %+v", len(all), all)
 	}
@@ -55,5 +55,5 @@ func TestWhatIsSoNow(t *testing.T) {
 	want("hot", "hot", "is at 91 °C", "Above 85 °C.", false)
 	want("errors", "xid", "had 2 driver errors", "The last one: XID 79 (the GPU has fallen off the bus). The first came just now.", false)
 	see(50, func(d *gpu.Device) { d.Thermal.GPU = gpu.Reading[gpu.Celsius]{} })
-	want("no data", "hot", "does not report its temperature", "Whether this is over can't be told.", false)
+	want("no data", "hot", "does not report its temperature", "It is unclear whether this is over.", false)
 }

@@ -10,14 +10,14 @@ import (
 	"unicode/utf8"
 )
 
-// The errors of what people request.
+// Errors of requests by people.
 var (
-	ErrUnknown  = errors.New("there is no such alert or silence")  // none that stands or is in force
-	ErrReported = errors.New("what it is about is still reported") // so that nobody can dismiss it
+	ErrUnknown  = errors.New("there is no such alert or silence") // none is open or in force
+	ErrReported = errors.New("readings for it still arrive")      // so that nobody can dismiss it
 	ErrTooMany  = errors.New("there are too many silences")
 )
 
-// The limits of what people may write and make.
+// Limits on what people may enter.
 const (
 	longestText    = 200 // characters of a name or comment
 	longestPattern = 253 // bytes
@@ -25,8 +25,8 @@ const (
 	longestSilence = 366 * 24 * time.Hour
 )
 
-// A Silence keeps people from being told of the alerts that match each of its
-// patterns. An empty pattern matches everything.
+// A Silence suppresses messages about alerts that match all of its patterns. An empty pattern
+// matches everything.
 type Silence struct {
 	ID      string    `json:"id"`
 	Rule    string    `json:"rule"` // patterns, as in [Scope]
@@ -38,7 +38,7 @@ type Silence struct {
 	Until   time.Time `json:"until"`
 }
 
-// Literally is the pattern that matches exactly this text, such as a UUID.
+// Literally returns the pattern that matches exactly this text, such as a UUID.
 func Literally(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(text)
 }
@@ -49,7 +49,7 @@ func (x *Silence) matches(a *Alert) bool {
 	return covers(x.Rule, a.Rule) && covers(x.Node, a.Device.Node) && covers(x.GPU, a.Device.UUID)
 }
 
-// Covers reports whether the silence may be about alerts of a node.
+// Covers reports whether the silence can cover alerts of a node.
 func (x Silence) Covers(node string) bool { return covers(x.Node, node) }
 
 func (x Silence) isOf(node string) bool { return x.Covers(node) }
@@ -64,11 +64,11 @@ func OfNode[T interface{ isOf(node string) bool }](list []T, node string) []T {
 // Check returns what is wrong with a silence, an [Invalid].
 func (x *Silence) Check() error {
 	if span := x.Until.Sub(x.Since); span <= 0 || span > longestSilence {
-		return Refuse("until", "must lie ahead, by 366 days at most")
+		return Refuse("until", "must be in the future, at most 366 days from now")
 	}
 	for field, pattern := range map[string]string{"rule": x.Rule, "node": x.Node, "gpu_uuid": x.GPU} {
 		if !validPattern(pattern) || len(pattern) > longestPattern {
-			return Refuse(field, "is no pattern")
+			return Refuse(field, "is not a valid pattern")
 		}
 	}
 	return checkTexts(x.By, x.Comment)
@@ -77,7 +77,7 @@ func (x *Silence) Check() error {
 func checkTexts(by, comment string) error {
 	for field, text := range map[string]string{"by": by, "comment": comment} {
 		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
-			return Refuse(field, "must be one line of text, of at most %d characters", longestText)
+			return Refuse(field, "must be one line of at most %d characters", longestText)
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func (e *Engine) Silence(x Silence, now time.Time) (Silence, []Change, error) {
 	return made[0], changes, nil
 }
 
-// SilenceAll puts several silences in force, as [Engine.Silence] does with one; if one of them can't be, none is.
+// SilenceAll puts several silences in force, as [Engine.Silence] does with one; it is all or none.
 func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change, error) {
 	made := slices.Clone(list)
 	for i := range made {
@@ -129,8 +129,8 @@ func (e *Engine) SilenceAll(list []Silence, now time.Time) ([]Silence, []Change,
 	return made, changes, nil
 }
 
-// Unsilence ends the silences that say the same, whatever their ID. It is [ErrUnknown] where none does. The next Observe tells
-// people of the alerts that nobody was told of.
+// Unsilence ends the silences that are the same except for their ID. It returns [ErrUnknown] if there are none. The next
+// Observe tells people about the alerts that were held back.
 func (e *Engine) Unsilence(x *Silence) ([]Change, error) {
 	return e.change(nil, func() ([]Change, error) {
 		before := len(e.silences)
@@ -142,7 +142,7 @@ func (e *Engine) Unsilence(x *Silence) ([]Change, error) {
 	})
 }
 
-// Silences returns the silences in force, the one that ends first, first.
+// Silences returns the active silences, in the order in which they end.
 func (e *Engine) Silences(now time.Time) []Silence {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,15 +151,15 @@ func (e *Engine) Silences(now time.Time) []Silence {
 	return out
 }
 
-// ahead is how far in the future a silence must begin to be one that was made while
-// the clock was wrong: a reading is a little older than what people do meanwhile.
+// ahead is how far in the future a silence must begin to count as made while the clock was wrong:
+// readings are always a little older than what people do meanwhile.
 const ahead = 10 * time.Second
 
 var errNoneAhead = errors.New("no silence begins in the future")
 
-// bringBack lets silences begin now that were made while the clock was ahead.
+// bringBack makes silences created while the clock was ahead begin now.
 func (e *Engine) bringBack(now time.Time) {
-	_, _ = e.change(nil, func() ([]Change, error) { // an error means that nothing is to be announced
+	_, _ = e.change(nil, func() ([]Change, error) { // an error means that there is nothing to announce
 		if !e.moveSilences(now) && !e.shifted {
 			return nil, errNoneAhead
 		}
@@ -174,7 +174,7 @@ func (e *Engine) moveSilences(now time.Time) (moved bool) {
 		if by := x.Since.Sub(now); by > ahead {
 			moved = true
 			x.Since, x.Until = now, x.Until.Add(-by)
-			e.Log.Warn("a silence was made while the clock was ahead: it begins now, and is as long as it was",
+			e.Log.Warn("a silence was created while the clock was ahead: it starts now and keeps its length",
 				"silence", x.ID, "ahead", by.Round(time.Second), "until", x.Until)
 		}
 	}
@@ -197,7 +197,7 @@ func (st *state) mark(by *Acknowledgment, silencedUntil time.Time) Change {
 	return Change{Alert: next, News: Marked}
 }
 
-// Acknowledge records that somebody knows of an alert; nil takes that back.
+// Acknowledge records that somebody knows about an alert; nil withdraws it.
 func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 	if by != nil {
 		if err := checkTexts(by.By, by.Comment); err != nil {
@@ -207,7 +207,7 @@ func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
 	return e.changeOne(id, func(st *state) (Change, error) { return st.mark(by, st.alert.SilencedUntil), nil })
 }
 
-// Dismiss ends an alert in the state [NoData], such as one about a GPU that was taken out.
+// Dismiss ends an alert in the state [NoData], for example about a GPU that was removed.
 func (e *Engine) Dismiss(id string, now time.Time) (Change, error) {
 	return e.changeOne(id, func(st *state) (Change, error) {
 		if st.alert.State != NoData {

@@ -253,7 +253,7 @@ func TestSetRules(t *testing.T) {
 		e := New([]Rule{hourly()})
 		tellings(e, 0, 1, always(60))
 		changes := e.SetRules(rules, start.Add(time.Minute))
-		if len(changes) != 1 || changes[0].News != Over || !changes[0].Tell || len(e.Standing()) != 0 || !strings.HasPrefix(changes[0].Message, "The rule busy is not in force any more. ") {
+		if len(changes) != 1 || changes[0].News != Over || !changes[0].Tell || len(e.Standing()) != 0 || !strings.HasPrefix(changes[0].Message, "Rule busy is no longer in force. ") {
 			t.Errorf("%s: %+v", name, changes)
 		}
 	}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// tallies is for how long ends are counted.
+// tallies is how long ended alerts are counted.
 const tallies = 24 * time.Hour
 
-// A tally counts the alerts of each node that ended in the last 24 hours, however many there were: by the minute, in order.
+// A tally counts all alerts of each node that ended in the last 24 hours, by minute, in order.
 type tally map[string][]tallied
 
 type tallied struct {
@@ -18,7 +18,7 @@ type tallied struct {
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-// add counts an end.
+// add counts an ended alert.
 func (t tally) add(node string, at time.Time) {
 	minute, oldest := minuteOf(at), minuteOf(at.Add(-tallies))
 	list := t[node]
@@ -33,7 +33,7 @@ func (t tally) add(node string, at time.Time) {
 	t[node] = list
 }
 
-// since is how many ended on a node since a time; on all, where it is empty.
+// since returns how many alerts ended since a time on a node, or on all nodes if it is empty.
 func (t tally) since(node string, from time.Time) (n int) {
 	for of, list := range t {
 		if node != "" && of != node {
@@ -47,7 +47,7 @@ func (t tally) since(node string, from time.Time) (n int) {
 	return n
 }
 
-// clone is a copy that does not change; nil where nothing is counted.
+// clone returns an independent copy; nil if nothing is counted.
 func (t tally) clone() tally {
 	out := make(tally, len(t))
 	for node, list := range t {

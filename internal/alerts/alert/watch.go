@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A Watch is what a rule looks at.
+// A Watch is what a rule watches.
 type Watch string
 
 // What can be watched.
@@ -27,43 +27,43 @@ const (
 	TemperatureMargin Watch = "temperature_margin" // degrees left to the device's own slowdown limit; fires below the threshold
 	MemoryTemperature Watch = "memory_temperature" // of the memory
 	Memory            Watch = "memory"             // used, in percent
-	MemoryFullIn      Watch = "memory_full_in"     // minutes until the memory is full, where that can be told; fires below the threshold
+	MemoryFullIn      Watch = "memory_full_in"     // minutes until the memory is full, if there is a forecast; fires below the threshold
 	Power             Watch = "power"              // draw in watts
 	PowerShare        Watch = "power_share"        // draw in percent of the limit in force
 	Fan               Watch = "fan"                // the highest commanded speed, in percent
-	FanFailing        Watch = "fan_failing"        // a fan does not turn as it is told to
+	FanFailing        Watch = "fan_failing"        // a fan does not turn as commanded
 	ThrottledByHeat   Watch = "throttled_by_heat"
 	ThrottledByPower  Watch = "throttled_by_power"
 	XID               Watch = "xid"            // errors that the driver reported
 	Fault             Watch = "fault"          // hangs, resets and errors without a code
-	NeedsAction       Watch = "needs_action"   // the driver asks for a reset or the like
+	NeedsAction       Watch = "needs_action"   // the driver asks for a reset or a similar action
 	FanUnreadable     Watch = "fan_unreadable" // the driver fails to read a fan
 	ECC               Watch = "ecc"            // uncorrected memory errors
-	RowRemap          Watch = "row_remap"      // memory that waits to be replaced, or can't be
+	RowRemap          Watch = "row_remap"      // faulty memory that waits to be replaced, or can't be
 	Lost              Watch = "lost"           // gone from the bus
 	NotAnswering      Watch = "not_answering"
 	DriverGone        Watch = "driver_gone"   // a source that worked fails; about the machine
-	NodeSilent        Watch = "node_silent"   // nothing comes from the gpuwhy that reads a node of the fleet; about the machine
+	NodeSilent        Watch = "node_silent"   // the gpuwhy that reads a node of the fleet sends nothing; about the machine
 	IdleHeld          Watch = "idle_held"     // MiB that processes hold while the GPU has no work
-	IdleReserved      Watch = "idle_reserved" // the scheduler keeps the GPU for somebody, and it has no work
-	OrphanMemory      Watch = "orphan_memory" // MiB held by processes that don't exist any more
+	IdleReserved      Watch = "idle_reserved" // the scheduler reserves the GPU for somebody, and it has no work
+	OrphanMemory      Watch = "orphan_memory" // MiB held by ended processes
 )
 
 // Watches lists what can be watched, by name.
 func Watches() []Watch { return slices.Sorted(maps.Keys(watches)) }
 
-// Unit is that of the threshold and the value; empty for counters and conditions.
+// Unit is the unit of the threshold and the value; empty for counters and conditions.
 func (w Watch) Unit() string { return w.watch().Unit }
 
 // Below reports whether the watch fires below its threshold.
 func (w Watch) Below() bool { return w.watch().Below }
 
-// Condition reports whether the watch either is so or not: it has no threshold.
+// Condition reports whether the watch is true or false and has no threshold.
 func (w Watch) Condition() bool { return w.watch().Condition }
 
 func (w Watch) watch() *watch { return cmp.Or(watches[w], &watch{}) }
 
-// A subject is a kind of things that rules look at.
+// A subject is a kind of thing that rules look at.
 type subject string
 
 const (
@@ -72,32 +72,32 @@ const (
 	aNode   subject = "node"   // that another program reads
 )
 
-// A watch is how something is measured: a row of watches.yaml.
+// A watch says how something is measured: a row of watches.yaml.
 type watch struct {
-	Condition   bool   // its value is so (1) or not (0); it has no threshold
+	Condition   bool   // its value is true (1) or false (0); it has no threshold
 	Counter     bool   // its value is how many more came since the last look
 	Reading     string // of [catalog.Readings], which has the unit and the value; may be empty
 	Unit        string
 	Below       bool
 	Least, Most float64 // of thresholds
 	About       subject // what it is about
-	Shares      bool    // can be narrowed to users and processes
-	Holds       bool    // culprits cause it by the memory that they hold, not by their work
-	SinceStart  bool    `yaml:"since_start"` // the counter began at 0 when gpuwhy did: all that the first look shows is new
-	Rule        Rule    // what a rule has unless it says otherwise
+	Shares      bool    // a scope can narrow it to users and processes
+	Holds       bool    // culprits cause it by the memory they hold, not by their work
+	SinceStart  bool    `yaml:"since_start"` // the counter started at 0 with gpuwhy: everything in the first look is new
+	Rule        Rule    // defaults of a rule about it
 	words       words   `yaml:"-"`
 	means       `yaml:"-"`
 }
 
-// means are what a watch calls; each may be nil.
+// means are the functions of a watch; each may be nil.
 type means struct {
-	measure  func(*look) (float64, bool)       // a device's value; not ok where it is absent, or can't be trusted
-	narrowed func(*look) (float64, bool)       // measure for a rule that looks at some of the processes alone
-	pooled   func(*look) (float64, bool)       // measure of a device that works in the machine's memory
+	measure  func(*look) (float64, bool)       // a device's value; not ok if it is absent or doubtful
+	narrowed func(*look) (float64, bool)       // measure for a rule that covers only some processes
+	pooled   func(*look) (float64, bool)       // measure for a device that uses the machine's memory
 	culprits func(*look) []gpu.Process         // the processes that cause it
-	more     func(*look) (text, advice string) // of what is beyond the threshold
-	began    func(*look) time.Time             // since when it is so, of what is found to be so only later; zero where it was so from the first reading on
-	instead  func(*look) string                // in place of words.over, unless it returns an empty text
+	more     func(*look) (text, advice string) // more about what is beyond the threshold
+	began    func(*look) time.Time             // when it began, for conditions noticed only later; zero if it held from the first reading on
+	instead  func(*look) string                // replaces words.over unless it returns an empty text
 }
 
 const mib = 1 << 20
@@ -167,17 +167,17 @@ var meansOf = map[Watch]means{
 // HighGPUUsage is the name of the rule about utilization, the oldest rule.
 const HighGPUUsage = "high_gpu_usage"
 
-// Default returns a rule with the times and margins that fit what it watches.
+// Default returns a rule with times and margins that fit its watch.
 func Default(name string, w Watch) Rule {
 	r := w.watch().Rule
 	r.Name = name
 	return r
 }
 
-// Defaults are the rules that hold without a file. Not all are enabled.
+// Defaults are the rules without a rules file. Not all are enabled.
 func Defaults() []Rule { return slices.Clone(defaults) }
 
-// usedByThose sums the multiprocessor shares of the processes that the rule looks at.
+// usedByThose sums the multiprocessor shares of the processes that the rule covers.
 func usedByThose(s *look) (float64, bool) {
 	used, ok := sum(s, anyone, func(p *gpu.Process) gpu.Reading[gpu.Percent] { return p.SM })
 	return min(used, 100), ok
@@ -192,20 +192,20 @@ func heldByThose(s *look) (float64, bool) {
 	return min(100*held/float64(total), 100), true
 }
 
-// usedOfPool is the share of the machine's memory and what is set apart of it together: the latter
-// alone is always nearly full, and no program minds.
+// usedOfPool is the used share of the machine's memory together with the part set apart for the
+// GPU: that part alone is always nearly full, which is harmless.
 func usedOfPool(s *look) (float64, bool) {
 	share, ok := s.d.Pool().Utilization().Trusted()
 	return float64(share), ok
 }
 
-// held is how many bytes the wanted processes hold that the rule looks at.
+// held is how many bytes the wanted processes that the rule covers hold.
 func (s *look) held(wanted func(*gpu.Process) bool) (float64, bool) {
 	return sum(s, wanted, func(p *gpu.Process) gpu.Reading[gpu.Bytes] { return p.Memory })
 }
 
-// sum adds up what the wanted processes report that the rule looks at. It is not
-// ok where one does not report it, or the driver does not list processes.
+// sum adds up a value of the wanted processes that the rule covers. It is not ok if one does not
+// report it, or if the driver does not list processes.
 func sum[T gpu.Percent | gpu.Bytes](
 	s *look, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T],
 ) (float64, bool) {
@@ -223,7 +223,7 @@ func sum[T gpu.Percent | gpu.Bytes](
 
 func anyone(*gpu.Process) bool { return true }
 
-// margin is what the device says, or the distance to its slowdown limit.
+// margin is the device's own figure, or the distance to its slowdown limit.
 func margin(s *look) (float64, bool) {
 	if v, ok := s.d.Thermal.Margin.Trusted(); ok {
 		return float64(v), true
@@ -233,7 +233,7 @@ func margin(s *look) (float64, bool) {
 	return float64(limit - temperature), ok && known
 }
 
-// memoryFullIn is infinite where it was tried to tell when the memory is full, and that can't be told: most memory does not grow.
+// memoryFullIn is infinite if there is no forecast of when the memory is full: most memory does not grow.
 func memoryFullIn(s *look) (float64, bool) {
 	if s.answer == nil || !s.answer.Asked || !s.d.Memory.Used.Present() {
 		return 0, false
@@ -262,8 +262,8 @@ func is(so bool) float64 {
 	return 0
 }
 
-// fanFailing is whether a failing fan is one of the device's causes. It is known
-// not to be one where all fans report their command and their speed.
+// fanFailing says whether a failing fan is one of the device's causes. It is certainly not if all
+// fans report their command and speed.
 func fanFailing(s *look) (float64, bool) {
 	if s.answer == nil || s.d.State != gpu.StateOK {
 		return 0, false
@@ -279,14 +279,15 @@ func fanFailing(s *look) (float64, bool) {
 	return 0, len(s.d.Fans.Fans) > 0 && !mute
 }
 
-// counterStuck reports whether the answer says that the busy counter is stuck, and not as a guess.
+// counterStuck reports whether the answer says, not just as a guess, that the busy counter is
+// stuck.
 func (s *look) counterStuck() bool {
 	return s.answer != nil && slices.ContainsFunc(s.answer.Causes, func(c explain.Cause) bool {
 		return c.Kind == explain.StuckCounter && c.Confidence >= explain.Medium
 	})
 }
 
-// fanFailure is the cause that a fan fails; nil where none does. One that turns though nobody asks for it does not fail.
+// fanFailure is the cause of a failing fan; nil if none fails. A fan that turns without being told to does not fail.
 func fanFailure(s *look) *explain.Cause {
 	i := slices.IndexFunc(s.answer.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != explain.Unasked })
 	if i < 0 {
@@ -295,7 +296,7 @@ func fanFailure(s *look) *explain.Cause {
 	return &s.answer.Causes[i]
 }
 
-// fanFailedAt is when a fan began to fail, which is a cause only after a while.
+// fanFailedAt is when a fan began to fail, which becomes a cause only after a while.
 func fanFailedAt(s *look) time.Time { return fanFailure(s).Since.Round(0) }
 
 func reasons(of gpu.ClockEventReasons) func(*look) (float64, bool) {
@@ -314,7 +315,7 @@ func xids(s *look) (float64, bool) {
 	var n uint64
 	for _, x := range list {
 		if s.counts(x.Code) {
-			n += x.Count - x.Earlier // what was before gpuwhy began is no news
+			n += x.Count - x.Earlier // what happened before gpuwhy started is not news
 		}
 	}
 	return float64(n), ok
@@ -331,13 +332,14 @@ func faults(s *look) (float64, bool) {
 	return float64(n), ok
 }
 
-// ofProgram reports whether a program's own mistake causes such a fault: no rule counts it.
+// ofProgram reports whether such a fault comes from a program's own mistake, which no rule counts.
 func ofProgram(f gpu.Fault) bool { return f.Kind == gpu.FaultPage }
 
-// noEvent reports whether a fault is none that is counted: a program's own mistake, or what stands.
+// noEvent reports whether a fault is not counted: a program's own mistake, or a lasting request of
+// the driver.
 func noEvent(f gpu.Fault) bool { return ofProgram(f) || f.Kind.Stands() }
 
-// driverSays is whether the driver says something that stands. It is known where the device answers and its faults are.
+// driverSays says whether the driver has a lasting request. It is known if the device answers and reports its faults.
 func driverSays(wanted func(gpu.FaultKind) bool) func(*look) (float64, bool) {
 	return func(s *look) (float64, bool) {
 		if s.d.State != gpu.StateOK {
@@ -351,7 +353,7 @@ func standingOf(d *gpu.Device, wanted func(gpu.FaultKind) bool) []gpu.Fault {
 	return slices.DeleteFunc(d.Health.Standing(), func(f gpu.Fault) bool { return !wanted(f.Kind) })
 }
 
-// asked is what the driver asks for, and what to do.
+// asked is what the driver asks for, and what to do about it.
 func asked(s *look) (text, advice string) {
 	for _, f := range standingOf(s.d, gpu.FaultKind.AsksForAction) {
 		return f.Kind.Meaning()
@@ -361,7 +363,7 @@ func asked(s *look) (text, advice string) {
 
 func isUnreadableFan(k gpu.FaultKind) bool { return k == gpu.FaultFanUnreadable }
 
-// newestFault names the newest of the faults that are counted.
+// newestFault names the newest counted fault.
 func newestFault(s *look) (text, advice string) {
 	counted := slices.DeleteFunc(slices.Clone(s.d.Health.Faults.Or(nil)), noEvent)
 	if len(counted) == 0 {
@@ -380,7 +382,7 @@ func remap(s *look) (float64, bool) {
 	return is(so), known
 }
 
-// idleHeld counts what programs that compute hold, not what a display server holds.
+// idleHeld counts memory held by compute programs, not by display servers.
 func idleHeld(s *look) (float64, bool) {
 	if works, ok := s.works(); !ok || works {
 		return 0, ok
@@ -389,7 +391,7 @@ func idleHeld(s *look) (float64, bool) {
 	return held / mib, ok
 }
 
-// computes reports whether a process exists that is no mere display server.
+// computes reports whether a process exists and is more than a display server.
 func computes(p *gpu.Process) bool { return p.Type != gpu.TypeGraphics && p.Facts.Exists.Or(true) }
 
 func (s *look) works() (so, known bool) {
@@ -397,16 +399,15 @@ func (s *look) works() (so, known bool) {
 	return known && util >= gpu.BusyFrom, known
 }
 
-// idleReserved is about a device that a scheduler keeps for somebody and nobody uses.
+// idleReserved is about a device that a scheduler has reserved but nobody uses.
 func idleReserved(s *look) (float64, bool) {
 	works, ok := s.works()
 	list, known := s.d.Reservations.Trusted()
 	return is(len(list) > 0 && !works), ok && known
 }
 
-// orphans is what processes hold that do not exist any more. Where the memory of
-// one is not known, the others' memory may show that it is too much; it never
-// shows that it is little.
+// orphans is the memory held by ended processes. If the memory of one is unknown, the others'
+// memory may show that it is too much, but never that it is little.
 func orphans(s *look) (float64, bool) {
 	if _, ok := s.d.Processes.Trusted(); !ok || s.foreign {
 		return 0, false
@@ -430,14 +431,14 @@ func workers(s *look) (out []gpu.Process) {
 	return out
 }
 
-// holders are the processes that compute, the one that holds most memory first.
+// holders are the compute processes, the one with the most memory first.
 func holders(s *look) []gpu.Process { return s.those(computes) }
 
 func gone(s *look) []gpu.Process {
 	return s.those(func(p *gpu.Process) bool { return !p.Facts.Exists.Or(true) })
 }
 
-// those are the wanted processes that the rule looks at, the largest first.
+// those are the wanted processes that the rule covers, largest first.
 func (s *look) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 	list := s.d.Processes.Or(nil)
 	for i := range list {
@@ -451,7 +452,7 @@ func (s *look) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 	return out
 }
 
-// newestXID names the newest of the errors that the rule counts.
+// newestXID names the newest error that the rule counts.
 func newestXID(s *look) (text, advice string) {
 	counted := slices.DeleteFunc(slices.Clone(s.d.Health.XIDs.Or(nil)), func(x gpu.XID) bool { return !s.counts(x.Code) })
 	if len(counted) == 0 {

@@ -92,53 +92,53 @@ func TestWatches(t *testing.T) {
 		TemperatureMargin: {
 			wrong:  func(d *gpu.Device) { d.Thermal.GPU = gpu.Of(gpu.Celsius(87)); trainer(d) },
 			absent: func(d *gpu.Device) { d.Thermal.Slowdown = gpu.Reading[gpu.Celsius]{} },
-			fired:  "GPU 0 (Card) is 3 °C below the temperature at which it slows itself down; 30 s ago it came within 5 °C of it. python (pid 7, alice) keeps it busy.",
-			over:   "GPU 0 (Card) is 50 °C below the temperature at which it slows itself down, no longer within 5 °C of it. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) is 3 °C below its slowdown temperature; 30 s ago it came within 5 °C of it. python (pid 7, alice) keeps it busy.",
+			over:   "GPU 0 (Card) is 50 °C below its slowdown temperature, no longer within 5 °C of it. The alert is over after 4 min.",
 		},
 		MemoryTemperature: {
 			wrong:  func(d *gpu.Device) { d.Thermal.Memory = gpu.Of(gpu.Celsius(99)) },
 			absent: func(d *gpu.Device) { d.Thermal.Memory = gpu.DoubtfulOf(gpu.Celsius(40)) },
-			fired:  "GPU 0 (Card) has its memory at 99 °C; 30 s ago that rose above 95 °C.",
-			over:   "GPU 0 (Card) has its memory at 40 °C, no longer above 95 °C. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) has a memory temperature of 99 °C; 30 s ago it rose above 95 °C.",
+			over:   "GPU 0 (Card) has a memory temperature of 40 °C, no longer above 95 °C. The alert is over after 4 min.",
 		},
 		Memory: {
 			wrong:  func(d *gpu.Device) { d.Memory.Used = gpu.Of[gpu.Bytes](98 * mib); trainer(d) },
 			absent: func(d *gpu.Device) { d.Memory.Total = gpu.Reading[gpu.Bytes]{} },
-			fired:  "GPU 0 (Card) has 98 % of its memory in use; 30 s ago that rose above 95 %. python (pid 7, alice) holds 97 MiB.",
+			fired:  "GPU 0 (Card) has 98 % of its memory in use; 30 s ago usage rose above 95 %. python (pid 7, alice) holds 97 MiB.",
 			over:   "GPU 0 (Card) has 0 % of its memory in use, no longer above 95 %. The alert is over after 4 min.",
 		},
 		Power: {
 			wrong:  func(d *gpu.Device) { d.Power.Draw = gpu.Of(gpu.Watts(390)) },
 			absent: func(d *gpu.Device) { d.Power.Draw = gpu.Reading[gpu.Watts]{} },
-			fired:  "GPU 0 (Card) draws 390 W; 30 s ago that rose above 300 W.",
+			fired:  "GPU 0 (Card) draws 390 W; 30 s ago power draw rose above 300 W.",
 			over:   "GPU 0 (Card) draws 20 W, no longer above 300 W. The alert is over after 4 min.",
 		},
 		PowerShare: {
 			wrong:  func(d *gpu.Device) { d.Power.Draw = gpu.Of(gpu.Watts(396)) },
 			absent: func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Of(gpu.Watts(0)) },
-			fired:  "GPU 0 (Card) draws 99 % of its power limit; 30 s ago that rose above 98 %.",
+			fired:  "GPU 0 (Card) draws 99 % of its power limit; 30 s ago power draw rose above 98 %.",
 			over:   "GPU 0 (Card) draws 5 % of its power limit, no longer above 98 %. The alert is over after 4 min.",
 		},
 		Fan: {
 			rule:   func(r *Rule) { r.Hold = 30 * time.Second },
 			wrong:  func(d *gpu.Device) { d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(100))}} },
 			absent: func(d *gpu.Device) { d.Fans = gpu.Fans{} },
-			fired:  "GPU 0 (Card) has its fan at 100 %; 30 s ago that rose above 90 %.",
-			over:   "GPU 0 (Card) has its fan at 30 %, no longer above 90 %. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) runs its fan at 100 %; 30 s ago fan speed rose above 90 %.",
+			over:   "GPU 0 (Card) runs its fan at 30 %, no longer above 90 %. The alert is over after 4 min.",
 		},
 		FanFailing: {
 			wrong: func(d *gpu.Device) {
 				d.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of(gpu.Percent(80)), RPM: gpu.Of(gpu.RPM(0))}}
 			},
 			absent: func(d *gpu.Device) { d.State = gpu.StateNotAnswering },
-			fired:  "GPU 0 (Card) has a fan that does not turn as it should; this began 30 s ago.",
-			over:   "GPU 0 (Card) has no fan now that is seen to fail. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) has a fan that is not turning as it should; this began 30 s ago.",
+			over:   "GPU 0 (Card) no longer shows a failing fan. The alert is over after 4 min.",
 		},
 		ThrottledByHeat: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown) },
 			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
-			fired:  "GPU 0 (Card) is held back by its heat; this began 30 s ago.",
-			over:   "GPU 0 (Card) is no longer held back by its heat. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) is held back by heat; this began 30 s ago.",
+			over:   "GPU 0 (Card) is no longer held back by heat. The alert is over after 4 min.",
 		},
 		ThrottledByPower: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap) },
@@ -174,8 +174,8 @@ func TestWatches(t *testing.T) {
 				d.Health.Faults = gpu.Of([]gpu.Fault{{Kind: gpu.FaultNeedsReset, Count: 1, Last: start}, {Kind: gpu.FaultOffBus, Count: 1, Earlier: 1}})
 			},
 			absent: func(d *gpu.Device) { d.Health.Faults = gpu.Reading[[]gpu.Fault]{} },
-			fired:  "GPU 0 (Card) needs somebody to act, its driver says: the driver asks for a reset of the GPU; this began 30 s ago.",
-			over:   "GPU 0 (Card) needs nobody to act any more, its driver says. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) needs attention, according to its driver: the driver asks for a reset of the GPU; this began 30 s ago.",
+			over:   "GPU 0 (Card) no longer needs attention, according to its driver. The alert is over after 4 min.",
 		},
 		FanUnreadable: {
 			rule: func(r *Rule) { r.Hold = 30 * time.Second },
@@ -190,25 +190,25 @@ func TestWatches(t *testing.T) {
 			rule:   func(r *Rule) { r.Clear = 4 * time.Minute },
 			wrong:  func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of[uint64](1) },
 			absent: func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Absent[uint64](gpu.NotSupported) },
-			fired:  "GPU 0 (Card) had 1 memory error that could not be corrected, just now.",
-			over:   "GPU 0 (Card) had 1 memory error that could not be corrected, and no more for 4 min. The alert is over.",
+			fired:  "GPU 0 (Card) had 1 uncorrected memory error, just now.",
+			over:   "GPU 0 (Card) had 1 uncorrected memory error, and no more for 4 min. The alert is over.",
 		},
 		RowRemap: {
 			wrong:  func(d *gpu.Device) { d.Health.RemapPending = gpu.Of(true) },
 			absent: func(d *gpu.Device) { d.Health.RemapPending = gpu.Reading[bool]{} },
-			fired:  "GPU 0 (Card) has broken memory that no spare memory has replaced yet; this began 30 s ago.",
-			over:   "GPU 0 (Card) has no broken memory left to replace. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) has faulty memory that spare memory has not replaced yet; this began 30 s ago.",
+			over:   "GPU 0 (Card) has no faulty memory left to replace. The alert is over after 4 min.",
 		},
 		Lost: {
 			rule:   func(r *Rule) { r.Hold = 30 * time.Second },
 			wrong:  func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateLost} },
 			absent: nil, // the state of a device that is there is always known
-			fired:  "GPU 0 (Card) is lost, the driver no longer finds it; this began 30 s ago.",
+			fired:  "GPU 0 (Card) is lost, and the driver no longer finds it; this began 30 s ago.",
 			over:   "GPU 0 (Card) is back. The alert is over after 4 min.",
 		},
 		NotAnswering: {
 			wrong: func(d *gpu.Device) { *d = gpu.Device{Identity: d.Identity, State: gpu.StateNotAnswering} },
-			fired: "GPU 0 (Card) does not answer; this began 30 s ago.",
+			fired: "GPU 0 (Card) is not answering; this began 30 s ago.",
 			over:  "GPU 0 (Card) answers again. The alert is over after 4 min.",
 		},
 		IdleHeld: {
@@ -217,8 +217,8 @@ func TestWatches(t *testing.T) {
 				d.Processes = gpu.Of([]gpu.Process{process(8, "vllm", "bob", 0, 60*mib), process(7, "python", "alice", 0, 20*mib)})
 			},
 			absent: func(d *gpu.Device) { d.Processes = gpu.Absent[[]gpu.Process](gpu.NotPermitted) },
-			fired:  "GPU 0 (Card) has no work, while processes hold 80 MiB of its memory; this began 30 s ago. Of 2 compute processes on it, vllm (pid 8, bob) holds the most, 60 MiB.",
-			over:   "GPU 0 (Card) has no work, and no compute process holds its memory any more. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) is idle while processes hold 80 MiB of its memory; this began 30 s ago. Of 2 compute processes on it, vllm (pid 8, bob) holds the most, 60 MiB.",
+			over:   "GPU 0 (Card) is idle, and no compute process holds its memory any more. The alert is over after 4 min.",
 		},
 		IdleReserved: {
 			rule: func(r *Rule) { r.Hold = 30 * time.Second },
@@ -226,7 +226,7 @@ func TestWatches(t *testing.T) {
 				d.Reservations = gpu.Of([]gpu.Reservation{{Namespace: "ml", Pod: "notebook-0", Container: "main"}})
 			},
 			absent: func(d *gpu.Device) { d.Utilization.GPU = gpu.Reading[gpu.Percent]{} },
-			fired:  "GPU 0 (Card) is reserved and has no work: it is kept for pod ml/notebook-0; this began 30 s ago.",
+			fired:  "GPU 0 (Card) is reserved but idle: it is reserved for pod ml/notebook-0; this began 30 s ago.",
 			over:   "GPU 0 (Card) is no longer reserved. The alert is over after 4 min.",
 		},
 		OrphanMemory: {
@@ -237,8 +237,8 @@ func TestWatches(t *testing.T) {
 				d.Processes, d.Memory.Used = gpu.Of([]gpu.Process{p}), gpu.Of[gpu.Bytes](70*mib)
 			},
 			absent: func(d *gpu.Device) { d.Processes = gpu.Reading[[]gpu.Process]{} },
-			fired:  "GPU 0 (Card) has 70 MiB of memory that processes left behind when they ended; this began 30 s ago. A process that has ended (pid 9) left 70 MiB.",
-			over:   "GPU 0 (Card) has got back the memory that processes left behind. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) has 70 MiB of memory left behind by ended processes; this began 30 s ago. A process that has ended (pid 9) left 70 MiB behind.",
+			over:   "GPU 0 (Card) has reclaimed the memory left behind by ended processes. The alert is over after 4 min.",
 		},
 	}
 	for _, w := range Watches() {
@@ -304,7 +304,7 @@ func TestWatches(t *testing.T) {
 				}
 			}
 			gone := slices.ContainsFunc(said, func(s string) bool {
-				return strings.HasPrefix(s, "data_gone: ") && strings.Contains(s, " now does not report ")
+				return strings.HasPrefix(s, "data_gone: ") && strings.Contains(s, " currently does not report ")
 			})
 			if gone != (tt.absent != nil) {
 				t.Errorf("said %q; that it was absent: %v", said, gone)
@@ -408,8 +408,8 @@ func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 	}{
 		{10, 99, "GPU 0 (Card) is 99 % busy; 10 s ago it rose above 50 %. python (pid 7, alice) keeps it busy."},
 		{15, 47, "GPU 0 (Card) is 47 % busy, no longer above 50 %. The alert ends after 15 s at 45 % or less."},
-		{20, 3, "GPU 0 (Card) is 3 % busy, no longer above 50 %. If it stays so, the alert ends in 15 s."},
-		{22, 3, "GPU 0 (Card) is 3 % busy, no longer above 50 %. If it stays so, the alert ends in 13 s."},
+		{20, 3, "GPU 0 (Card) is 3 % busy, no longer above 50 %. If it stays that way, the alert ends in 15 s."},
+		{22, 3, "GPU 0 (Card) is 3 % busy, no longer above 50 %. If it stays that way, the alert ends in 13 s."},
 		{25, 60, "GPU 0 (Card) is 60 % busy; 25 s ago it rose above 50 %. python (pid 7, alice) keeps it busy."},
 	} {
 		if got := see(step.second, step.util); got != step.want {
@@ -417,7 +417,7 @@ func TestAnAlertThatIsAboutToBeOver(t *testing.T) {
 		}
 	}
 	e.Observe(&insight.Moment{Snapshot: snapshotOf(30)})
-	if got, want := e.Standing()[0].Message, "GPU 0 (Card) now does not report its utilization, so whether this is over can't be told; 30 s ago it rose above 50 %."; got != want {
+	if got, want := e.Standing()[0].Message, "GPU 0 (Card) currently does not report its utilization, so it is unclear whether this is over; 30 s ago it rose above 50 %."; got != want {
 		t.Errorf("without data: %q, want %q", got, want)
 	}
 }
@@ -461,14 +461,14 @@ func TestMemoryFullSoon(t *testing.T) {
 		{60, 26, nil}, // shorter than it holds
 		{300, 40, nil},
 		{150, 24, []string{
-			"fired: GPU 0 (Card) will have its memory full in about 24 min; 2 min ago that fell below 30 min. python (pid 7, alice) holds 97 MiB.",
+			"fired: GPU 0 (Card) will fill its memory in about 24 min; 2 min ago the estimate fell below 30 min. python (pid 7, alice) holds 97 MiB.",
 		}},
 		{60, notAsked, []string{
-			"data_gone: GPU 0 (Card) now does not report how its memory grows, so whether this is over can't be told; 2 min ago that fell below 30 min.",
+			"data_gone: GPU 0 (Card) currently does not report its memory growth, so it is unclear whether this is over; 2 min ago the estimate fell below 30 min.",
 		}},
 		{400, cantBeTold, []string{
-			"data_back: GPU 0 (Card) no longer fills its memory, as far as that can be told. If it stays so, the alert ends in 5 min.",
-			"over: GPU 0 (Card) no longer fills its memory, as far as that can be told. The alert is over after 3 min.",
+			"data_back: GPU 0 (Card) no longer seems to fill its memory. If it stays that way, the alert ends in 5 min.",
+			"over: GPU 0 (Card) no longer seems to fill its memory. The alert is over after 3 min.",
 		}},
 	} {
 		if got := see(step.lasts, step.minutes); !slices.Equal(got, step.want) {
@@ -563,7 +563,7 @@ func TestDriverGone(t *testing.T) {
 	see(310, fails)
 	changes := see(340, fails)
 	if len(changes) != 1 || changes[0].About() || changes[0].Device.Node != "n" ||
-		changes[0].Message != "The driver (nvml) can't be read any more: the library was replaced; this began 30 s ago." || changes[0].Advice != "Restart gpuwhy." {
+		changes[0].Message != "The driver (nvml) can no longer be read: the library was replaced; this began 30 s ago." || changes[0].Advice != "Restart gpuwhy." {
 		t.Fatalf("%+v", changes)
 	}
 	if changes := see(350, func(*gpu.Snapshot) {}); len(changes) != 1 || changes[0].State != NoData {

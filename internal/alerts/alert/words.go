@@ -12,35 +12,36 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// This file has what people are told of alerts: edit it here. testdata/words.golden.txt has what each watch says, and is written by
-// "go test ./internal/alerts/alert -run TestWordsOfEachWatch -update".
+// This file has the texts of alerts: edit them here. testdata/words.golden.txt shows what each watch says; "go test
+// ./internal/alerts/alert -run TestWordsOfEachWatch -update" writes it.
 
-// words describe what a watch finds on a device. A watch is a condition, a counter or a level, and has the words of one of them.
+// words describe what a watch finds on a device. A watch is a condition, a counter or a level, and has the words for that kind.
 type words struct {
-	what string // what may not be reported: "its utilization"
+	what string // the value that may be missing: "its utilization"
 
-	// A condition: "is lost", in one sentence with "the driver no longer finds it"; over is what is so once the alert ends, also of a
-	// level without a subject: "is back". short is in place of both in one line.
+	// For a condition: "is lost", in one sentence with "the driver no longer finds it". over is the state once the alert ends,
+	// also for a level without a subject: "is back". short replaces both in one line.
 	is, also, short, over string
 
-	// A counter: what came, one and more, behind "had 2 ".
+	// For a counter: what came, one and several, after "had 2 ".
 	one, many string
 
-	// A level: "is 97 % busy".
+	// For a level: "is 97 % busy".
 	now func(amount string) string
-	// The same of a part of the processes, in place of what and now. whose is such as " of alice named python". Both are nil where the
-	// rule looks at the whole device, or the words fit both.
+	// The same for a part of the processes, instead of what and now. whose is, for example, " of alice named python". Both are
+	// nil if the rule always covers the whole device, or if the words fit both.
 	partWhat func(whose string) string
 	part     func(amount, whose string) string
-	// subject is what has passed the threshold, "it" or "that"; empty where only the state itself just began.
+	// subject is what has passed the threshold, such as "it" or "power draw"; empty if the state itself began.
 	subject string
 	line    line
-	beyond  line // in place of line where the watch is below a threshold that is itself negative or 0: a distance passed
+	beyond  line // replaces line for a watch below a threshold that is negative or 0: a distance beyond the limit
 
-	advice func(logs string) string // what to do, a sentence; nil where the causes of the device have advice. logs: "NVRM and Xid lines"
+	advice func(logs string) string // what to do, in a sentence; nil if the device's causes have advice. logs: "NVRM and Xid lines"
 }
 
-// A line is a threshold: how it is passed, "rose", and which side is meant, "above 50 %".
+// A line describes a threshold: how it is passed, "rose", and on which side the value is, "above 50
+// %".
 type line struct {
 	moves string
 	side  func(threshold string) string
@@ -56,7 +57,7 @@ var wordsOf = map[Watch]words{
 	Utilization: {
 		what:     "its utilization",
 		now:      func(amount string) string { return "is " + amount + " busy" },
-		partWhat: func(whose string) string { return "what processes" + whose + " use" },
+		partWhat: func(whose string) string { return "usage by processes" + whose },
 		part:     func(amount, whose string) string { return "is kept " + amount + " busy by processes" + whose },
 		subject:  "it",
 		line:     line{"rose", above},
@@ -68,10 +69,10 @@ var wordsOf = map[Watch]words{
 		subject: "it",
 		line:    line{"rose", above},
 	},
-	// is 3 °C below the temperature at which it slows itself down; 30 s ago it came within 5 °C of it
+	// is 3 °C below its slowdown temperature; 30 s ago it came within 5 °C of it
 	TemperatureMargin: {
-		what:    "how near it is to the temperature at which it slows itself down",
-		now:     func(amount string) string { return "is " + amount + " the temperature at which it slows itself down" }, // "3 °C below"
+		what:    "how close it is to its slowdown temperature",
+		now:     func(amount string) string { return "is " + amount + " its slowdown temperature" }, // "3 °C below"
 		subject: "it",
 		line:    line{"came", func(threshold string) string { return "within " + threshold + " of it" }},
 		beyond: line{"rose", func(distance string) string {
@@ -81,96 +82,94 @@ var wordsOf = map[Watch]words{
 			return "more than " + distance + " above it"
 		}},
 	},
-	// has its memory at 98 °C; 30 s ago that rose above 95 °C
+	// has a memory temperature of 98 °C; 30 s ago it rose above 95 °C
 	MemoryTemperature: {
-		what:    "the temperature of its memory",
-		now:     func(amount string) string { return "has its memory at " + amount },
-		subject: "that",
+		what:    "its memory temperature",
+		now:     func(amount string) string { return "has a memory temperature of " + amount },
+		subject: "it",
 		line:    line{"rose", above},
 	},
-	// has 97 % of its memory in use; 30 s ago that rose above 95 %
+	// has 97 % of its memory in use; 30 s ago usage rose above 95 %
 	Memory: {
-		what:     "how much of its memory is in use",
+		what:     "its memory usage",
 		now:      func(amount string) string { return "has " + amount + " of its memory in use" },
-		partWhat: func(whose string) string { return "what processes" + whose + " use" },
+		partWhat: func(whose string) string { return "usage by processes" + whose },
 		part:     func(amount, whose string) string { return "has " + amount + " of its memory held by processes" + whose },
-		subject:  "that",
+		subject:  "usage",
 		line:     line{"rose", above},
 	},
-	// will have its memory full in about 24 min; 2 min ago that fell below 30 min
+	// will fill its memory in about 24 min; 2 min ago the estimate fell below 30 min
 	MemoryFullIn: {
-		what:    "how its memory grows",
-		now:     func(amount string) string { return "will have its memory full in about " + amount },
-		subject: "that",
+		what:    "its memory growth",
+		now:     func(amount string) string { return "will fill its memory in about " + amount },
+		subject: "the estimate",
 		line:    line{"fell", func(threshold string) string { return "below " + threshold }},
-		advice:  advise("Look whether a program loses memory: end it, or have it save its work, before it ends with an error."),
+		advice:  advise("Check whether a program leaks memory. Stop it, or have it save its work, before it fails with an error."),
 	},
-	// draws 390 W; 30 s ago that rose above 300 W
+	// draws 390 W; 30 s ago power draw rose above 300 W
 	Power: {
-		what:    "what it draws",
+		what:    "its power draw",
 		now:     func(amount string) string { return "draws " + amount },
-		subject: "that",
+		subject: "power draw",
 		line:    line{"rose", above},
 	},
-	// draws 99 % of its power limit; 30 s ago that rose above 98 %
+	// draws 99 % of its power limit; 30 s ago power draw rose above 98 %
 	PowerShare: {
-		what:    "what it draws, or its power limit",
+		what:    "its power draw or its power limit",
 		now:     func(amount string) string { return "draws " + amount + " of its power limit" },
-		subject: "that",
+		subject: "power draw",
 		line:    line{"rose", above},
 	},
-	// has its fan at 97 %; 5 min ago that rose above 90 %
+	// runs its fan at 97 %; 5 min ago fan speed rose above 90 %
 	Fan: {
 		what:    "its fan speed",
-		now:     func(amount string) string { return "has its fan at " + amount },
-		subject: "that",
+		now:     func(amount string) string { return "runs its fan at " + amount },
+		subject: "fan speed",
 		line:    line{"rose", above},
 	},
 	FanFailing: {
 		what:   "its fans",
-		is:     "has a fan that does not turn as it should",
-		over:   "has no fan now that is seen to fail",
-		advice: advise("Look whether something blocks the fan or its cable is loose, and watch the temperature."),
+		is:     "has a fan that is not turning as it should",
+		over:   "no longer shows a failing fan",
+		advice: advise("Check whether something blocks the fan or its cable is loose, and watch the temperature."),
 	},
 	ThrottledByHeat: {
-		what:  "what holds its clocks down",
-		is:    "is held back by its heat",
-		short: "is slowed by heat",
-		over:  "is no longer held back by its heat",
+		what: "what limits its clocks",
+		is:   "is held back by heat",
+		over: "is no longer held back by heat",
 	},
 	ThrottledByPower: {
-		what:  "what holds its clocks down",
-		is:    "is held back by its power limit or power supply",
-		short: "is slowed by its power limit or power supply",
-		over:  "is no longer held back by power",
+		what: "what limits its clocks",
+		is:   "is held back by its power limit or power supply",
+		over: "is no longer held back by power",
 	},
 	XID:   {what: "its driver errors", one: "driver error", many: "driver errors"},
-	Fault: {what: "what its driver writes into the kernel's log", one: "hang, reset or error", many: "hangs, resets or errors"},
+	Fault: {what: "its driver's lines in the kernel log", one: "hang, reset or error", many: "hangs, resets or errors"},
 	NeedsAction: {
-		what:   "what its driver asks for",
-		is:     "needs somebody to act, its driver says",
-		short:  "needs somebody to act",
-		over:   "needs nobody to act any more, its driver says",
+		what:   "whether it needs attention",
+		is:     "needs attention, according to its driver",
+		short:  "needs attention",
+		over:   "no longer needs attention, according to its driver",
 		advice: advise("Reset the GPU while nothing uses it (nvidia-smi --gpu-reset, as root), or restart the machine."),
 	},
 	FanUnreadable: {
 		what: "whether its fan can be read",
 		is:   "has a fan that the driver can't read",
 		over: "has a fan that can be read again",
-		advice: advise("Look whether the fan turns, and watch the temperature. Restart the machine; if the fan still can't be read then, " +
+		advice: advise("Check whether the fan is turning, and watch the temperature. Restart the machine; if the fan still can't be read, " +
 			"have the card tested."),
 	},
 	ECC: {
 		what:   "its memory errors",
-		one:    "memory error that could not be corrected",
-		many:   "memory errors that could not be corrected",
-		advice: advise("What ran on it may have wrong results or have ended. If it happens again, drain the GPU and have it tested."),
+		one:    "uncorrected memory error",
+		many:   "uncorrected memory errors",
+		advice: advise("Work that ran on it may have failed or produced wrong results. If it happens again, drain the GPU and have it tested."),
 	},
 	RowRemap: {
-		what:   "whether it has broken memory",
-		is:     "has broken memory that no spare memory has replaced yet",
-		over:   "has no broken memory left to replace",
-		advice: advise("Restart the machine, or reset the GPU while nothing uses it. If the spares have run out, have the GPU replaced."),
+		what:   "whether it has faulty memory",
+		is:     "has faulty memory that spare memory has not replaced yet",
+		over:   "has no faulty memory left to replace",
+		advice: advise("Restart the machine, or reset the GPU while nothing uses it. If no spare memory is left, have the GPU replaced."),
 	},
 	Lost: {
 		what: "its state",
@@ -183,57 +182,57 @@ var wordsOf = map[Watch]words{
 	},
 	NotAnswering: {
 		what: "its state",
-		is:   "does not answer",
+		is:   "is not answering",
 		over: "answers again",
 		advice: func(logs string) string {
-			return "Look for " + logs + " in the kernel log; a restart of the machine may be needed."
+			return "Look for " + logs + " in the kernel log; you may have to restart the machine."
 		},
 	},
-	DriverGone: {what: "anything", is: "can't be read any more", over: "can be read again"},
-	NodeSilent: {what: "anything", is: "sends nothing any more", over: "sends again"},
-	// has no work, while processes hold 2.0 GiB of its memory
+	DriverGone: {what: "anything", is: "can no longer be read", over: "can be read again"},
+	NodeSilent: {what: "anything", is: "no longer sends data", over: "sends data again"},
+	// is idle while processes hold 2.0 GiB of its memory
 	IdleHeld: {
 		what: "its utilization or its processes",
-		now:  func(amount string) string { return "has no work, while processes hold " + amount + " of its memory" },
+		now:  func(amount string) string { return "is idle while processes hold " + amount + " of its memory" },
 		part: func(amount, whose string) string {
-			return "has no work, while processes" + whose + " hold " + amount + " of its memory"
+			return "is idle while processes" + whose + " hold " + amount + " of its memory"
 		},
 		line:   line{side: above},
 		over:   "has work again",
-		advice: advise("Ask who holds it whether it is still needed; ending the processes frees the memory."),
+		advice: advise("Ask the owner whether it is still needed; ending the processes frees the memory."),
 	},
 	IdleReserved: {
-		what: "its utilization or who reserved it",
-		is:   "is reserved and has no work",
+		what: "its utilization or its reservations",
+		is:   "is reserved but idle",
 		over: "has work again",
 	},
-	// has 2.0 GiB of memory that processes left behind when they ended
+	// has 2.0 GiB of memory left behind by ended processes
 	OrphanMemory: {
 		what: "its processes",
 		now: func(amount string) string {
-			return "has " + amount + " of memory that processes left behind when they ended"
+			return "has " + amount + " of memory left behind by ended processes"
 		},
 		line: line{side: above},
-		over: "has got back the memory that processes left behind",
-		advice: advise("Look for children of those processes that still run, also in containers. If there are none, " +
+		over: "has reclaimed the memory left behind by ended processes",
+		advice: advise("Look for child processes that are still running, also in containers. If there are none, " +
 			"reset the GPU while nothing uses it."),
 	},
 }
 
-// A telling is an alert as people are told of it.
+// A telling is an alert as people are told about it.
 type telling struct {
 	*Alert
 	rule           *Rule
 	watch          *watch
-	detail, advice string        // of the watch, more than its words say; may be empty
-	value          float64       // of what is watched
+	detail, advice string        // more than the watch's words say; may be empty
+	value          float64       // the watched value
 	beyond         bool          // the value is beyond the threshold
-	instead        string        // where it is not: what is so, in place of the watch's words; may be empty
-	remaining      time.Duration // the value is back, and must stay so for that long; 0 where it is not
+	instead        string        // the current state if it is not beyond, instead of the watch's words; may be empty
+	remaining      time.Duration // how long the value must still stay back; 0 if it is not back
 }
 
-// write sets the alert's message and advice: what it is about, what is so now, since
-// when, and who causes it; later, when it ends, or that it has ended.
+// write sets the alert's message and advice: the subject, its current state, since when, and who
+// causes it; later, when it ends or that it has ended.
 func (t *telling) write() {
 	name := explain.DeviceName(&gpu.Device{Identity: t.Device})
 	switch t.watch.About {
@@ -246,8 +245,8 @@ func (t *telling) write() {
 	t.Easing = false
 	switch {
 	case t.State == NoData:
-		t.Is, t.More = "does not report "+t.unreported(), "Whether this is over can't be told."
-		text = "now does not report " + t.unreported() + ", so whether this is over can't be told; " + t.first() + "."
+		t.Is, t.More = "does not report "+t.unreported(), "It is unclear whether this is over."
+		text = "currently does not report " + t.unreported() + ", so it is unclear whether this is over; " + t.first() + "."
 	case t.watch.Counter:
 		t.Is, t.More = t.howMany(), t.newest()
 		text = t.counted() + "."
@@ -270,7 +269,7 @@ func (t *telling) write() {
 	}
 }
 
-// inShort is what is so now, and in sentences what there is to say of it beside since when.
+// inShort returns the current state, and sentences with everything else to say except since when.
 func (t *telling) inShort() (is, more string) {
 	is = t.reads()
 	var also string
@@ -293,7 +292,7 @@ func (t *telling) inShort() (is, more string) {
 	return is, strings.TrimSpace(strings.Join(said, " ") + t.culprit(explain.ShortName))
 }
 
-// howMany is how many came: "had 2 driver errors".
+// howMany says how many came: "had 2 driver errors".
 func (t *telling) howMany() string {
 	what := t.watch.words.many
 	if t.value == 1 {
@@ -302,7 +301,7 @@ func (t *telling) howMany() string {
 	return "had " + t.amount(t.value) + " " + what
 }
 
-// newest is the last of those that came, as sentences.
+// newest describes the last one, in sentences.
 func (t *telling) newest() string {
 	switch {
 	case t.value == 1 && t.detail != "":
@@ -332,7 +331,7 @@ func (t *telling) reads() string {
 	words := &t.watch.words
 	switch {
 	case words.also != "":
-		return words.is + ", " + words.also
+		return words.is + ", and " + words.also
 	case t.watch.Condition:
 		return words.is
 	case words.beyond.side != nil && t.value < 0: // a distance to what it has passed
@@ -348,7 +347,7 @@ func (t *telling) reads() string {
 
 func (t *telling) amount(v float64) string { return amount(v, t.watch.Unit) }
 
-// back is what is so once the value is back: "is 3 % busy, no longer above 50 %".
+// back is the state once the value is back: "is 3 % busy, no longer above 50 %".
 func (t *telling) back() string {
 	words := &t.watch.words
 	switch {
@@ -362,7 +361,7 @@ func (t *telling) back() string {
 	}
 }
 
-// line is how it passed the threshold, "rose", and on which side it is: "above 50 %".
+// line returns how the value passed the threshold, "rose", and on which side it is, "above 50 %".
 func (t *telling) line() (moves, side string) {
 	words, threshold := &t.watch.words, t.rule.Threshold
 	switch {
@@ -375,8 +374,8 @@ func (t *telling) line() (moves, side string) {
 	}
 }
 
-// first is how it began: "30 s ago it rose above 50 %"; or since when it is known to be so:
-// "it has been above 50 % for at least 30 s".
+// first says how it began: "30 s ago it rose above 50 %"; or since when it is known: "it has been
+// above 50 % for at least 30 s".
 func (t *telling) first() string {
 	words := &t.watch.words
 	switch {
@@ -392,9 +391,9 @@ func (t *telling) first() string {
 	}
 }
 
-// already is since when it is known to be so, where nobody saw it begin.
+// already says since when it is known, if the beginning was not seen.
 func (t *telling) already() string {
-	subject, so := "this", "so"
+	subject, so := "this", "the case"
 	if words := &t.watch.words; words.subject != "" {
 		subject = words.subject
 		_, so = t.line()
@@ -419,8 +418,8 @@ func (t *telling) ago() string {
 	return "just now"
 }
 
-// counted is how many came, the newest of them, and when: "had 2 driver errors,
-// the last one XID 79; the first came 4 min ago".
+// counted says how many came, the newest, and when: "had 2 driver errors, the last one XID 79; the
+// first came 4 min ago".
 func (t *telling) counted() string {
 	single, text := t.value == 1, t.howMany()
 	switch {
@@ -441,7 +440,7 @@ func (t *telling) counted() string {
 
 func (t *telling) ends() string {
 	if t.remaining > 0 {
-		return "If it stays so, the alert ends in " + explain.Span(max(t.remaining, time.Second))
+		return "If it stays that way, the alert ends in " + explain.Span(max(t.remaining, time.Second))
 	}
 	line := t.rule.line(t.watch)
 	value, side := t.amount(line), "less"
@@ -467,11 +466,11 @@ func (t *telling) culprit(nameOf func(*gpu.Process) string) string {
 	var text string
 	switch {
 	case !first.Facts.Exists.Or(true) && known:
-		text = name + " left " + memory
+		text = name + " left " + memory + " behind"
 	case works && n == 1:
 		text = name + " keeps it busy"
 	case works:
-		text = "Of " + strconv.Itoa(n) + " processes" + t.rule.Scope.whose() + " that work on it, " + name + " works the most"
+		text = "Of " + strconv.Itoa(n) + " processes" + t.rule.Scope.whose() + " that use it, " + name + " uses it the most"
 	case known && n == 1:
 		text = name + " holds " + memory
 	case known:
@@ -497,28 +496,29 @@ func amount(v float64, unit string) string {
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', digits, 64) + " " + unit)
 }
 
-// What is so once the alert ends, in place of words.over; empty where that says it, and what else there is to say while it stands.
+// These functions return the state once an alert ends, instead of words.over, or an empty text if words.over says it; and what
+// else to say while it is open.
 
-// notFullSoon says that it can't be told any more when the memory is full.
+// notFullSoon says that there is no longer a forecast of when the memory is full.
 func notFullSoon(s *look) string {
 	if !math.IsInf(s.value, 1) {
 		return ""
 	}
-	return "no longer fills its memory, as far as that can be told"
+	return "no longer seems to fill its memory"
 }
 
-// inOtherState is the new state of a device that could not be read.
+// inOtherState describes the new state of a device that could not be read.
 func inOtherState(s *look) string {
 	switch s.d.State {
 	case gpu.StateLost:
-		return "is lost, and no longer merely silent: the driver does not find it"
+		return "is lost now, not just silent: the driver does not find it"
 	case gpu.StateNotAnswering:
-		return "does not answer, and is no longer reported as lost"
+		return "is not answering, and is no longer reported as lost"
 	case gpu.StateAsleep:
 		if s.Watch == Lost {
-			return "is back, and asleep"
+			return "is back and asleep"
 		}
-		return "is asleep now, so that no answer is expected of it"
+		return "is asleep now, so no answer is expected"
 	default:
 		return ""
 	}
@@ -529,16 +529,16 @@ func notHeldIdle(s *look) string {
 	if works, _ := s.works(); works || s.value > 0 {
 		return ""
 	}
-	return "has no work, and no compute process" + s.Scope.whose() + " holds its memory any more"
+	return "is idle, and no compute process" + s.Scope.whose() + " holds its memory any more"
 }
 
-// notReservedIdle says that nobody reserves the device any more, where that is so.
+// notReservedIdle says, if so, that the device is no longer reserved.
 func notReservedIdle(s *look) string {
 	if len(s.d.Reservations.Or(nil)) > 0 {
 		return ""
 	}
 	if works, _ := s.works(); works {
-		return "has work again, and is no longer reserved"
+		return "has work again and is no longer reserved"
 	}
 	return "is no longer reserved"
 }
@@ -548,5 +548,5 @@ func reservedBy(s *look) (text, advice string) {
 	if who == "" {
 		return "", ""
 	}
-	return "it is kept for " + who, "Ask there whether it is still needed; deleting the pod frees the GPU."
+	return "it is reserved for " + who, "Ask whether it is still needed; deleting the pod frees the GPU."
 }

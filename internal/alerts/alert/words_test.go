@@ -18,12 +18,12 @@ func TestWords(t *testing.T) {
 	nameless := process(10, "", "", 40, 0)
 	nameless.Facts = gpu.ProcessFacts{Exists: gpu.Of(true)}
 	for want, a := range map[string]Alert{
-		"GPU 0 (Card) is 2 °C above the temperature at which it slows itself down; 12 min ago it came within 5 °C of it.":                   {Watch: TemperatureMargin, Value: gpu.Of(-2.0)},
+		"GPU 0 (Card) is 2 °C above its slowdown temperature; 12 min ago it came within 5 °C of it.":                                        {Watch: TemperatureMargin, Value: gpu.Of(-2.0)},
 		"GPU 0 (Card) is 96 % busy; just now it rose above 5 %. vllm (pid 8, bob) holds 3.0 GiB.":                                           {Watch: Utilization, Value: gpu.Of(96.0), Since: start.Add(12 * time.Minute), Processes: []gpu.Process{idle}},
 		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. Of 2 compute processes on it, vllm (pid 8, bob) holds the most, 3.0 GiB.": {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{idle, hidden}},
 		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. A process (pid 10) keeps it busy.":                                        {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{nameless}},
-		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. Of 2 processes that work on it, a process (pid 10) works the most.":       {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{nameless, second}},
-		"GPU 0 (Card) draws 390 W; 12 min ago that rose above 5 W. A process (pid 9) runs on it.":                                           {Watch: Power, Value: gpu.Of(390.0), Processes: []gpu.Process{hidden}},
+		"GPU 0 (Card) is 96 % busy; 12 min ago it rose above 5 %. Of 2 processes that use it, a process (pid 10) uses it the most.":         {Watch: Utilization, Value: gpu.Of(96.0), Processes: []gpu.Process{nameless, second}},
+		"GPU 0 (Card) draws 390 W; 12 min ago power draw rose above 5 W. A process (pid 9) runs on it.":                                     {Watch: Power, Value: gpu.Of(390.0), Processes: []gpu.Process{hidden}},
 	} {
 		w := watches[a.Watch]
 		a.State, a.Device = Firing, healthy().Identity
@@ -59,7 +59,7 @@ func TestWords(t *testing.T) {
 	two.Value, two.Time, two.State = gpu.Of(2.0), start.Add(time.Hour), NoData
 	text = telling{Alert: &two, rule: &rule, watch: watches[XID], value: 2}
 	text.write()
-	if want := "GPU 0 (Card) now does not report its driver errors, so whether this is over can't be told; the first came 60 min ago."; two.Message != want {
+	if want := "GPU 0 (Card) currently does not report its driver errors, so it is unclear whether this is over; the first came 60 min ago."; two.Message != want {
 		t.Errorf("%q, want %q", two.Message, want)
 	}
 }

@@ -22,7 +22,7 @@ type address struct {
 	bad            bool   // it lacks something, or a parameter has a bad value
 }
 
-var errNoAddress = errors.New("is no address")
+var errNoAddress = errors.New("is not a valid address")
 
 // parse takes a URL apart. Its errors do not quote the URL.
 func (s Secret) parse() (*address, error) {

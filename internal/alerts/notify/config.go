@@ -19,15 +19,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// Config says who gets messages, as in a file of rules. Decode it over
-// [Defaults]: a zero is a value.
+// Config says who gets messages, as in a rules file. Decode it over [Defaults], because zero is a
+// valid value.
 type Config struct {
 	Targets []Target `yaml:"targets"`
-	// GroupWait is how long a first change waits for others, 0s to 10m.
+	// GroupWait is how long the first change waits for others to share its message, 0s to 10m.
 	GroupWait time.Duration `yaml:"group_wait"`
 	// GroupInterval is the least time between two messages, 1s to 24h.
 	GroupInterval time.Duration `yaml:"group_interval"`
-	// PublicURL is where people open the page; without it messages have no links.
+	// PublicURL is the page's address for people; without it messages have no links.
 	PublicURL string `yaml:"public_url"`
 }
 
@@ -36,9 +36,9 @@ func Defaults() Config {
 	return Config{GroupWait: 10 * time.Second, GroupInterval: time.Minute}
 }
 
-// A Target is one place that messages are sent to.
+// A Target is one destination of messages.
 type Target struct {
-	// Name is what rules call it: letters, digits, '_' and '-'.
+	// Name is the name that rules use: letters, digits, '_' and '-'.
 	Name string `yaml:"name"`
 	// Exactly one of URL, URLEnv and URLFile says where messages go: the URL
 	// itself, the name of an environment variable that has it, or a file that
@@ -46,14 +46,14 @@ type Target struct {
 	URL     Secret `yaml:"url"`
 	URLEnv  string `yaml:"url_env"`
 	URLFile string `yaml:"url_file"`
-	// Severity is the mildest that it is sent; empty: all are.
+	// Severity is the lowest that it gets; empty: all.
 	Severity alert.Severity `yaml:"severity"`
 	// Title and Message are templates of a [Message]; empty: the default ones.
 	Title   string `yaml:"title"`
 	Message string `yaml:"message"`
 }
 
-// The bounds of what a configuration may say.
+// Limits of a configuration.
 const (
 	mostTargets      = 50
 	longestURL       = 8 << 10 // bytes
@@ -66,7 +66,8 @@ var (
 	envName    = lazy.Pattern(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 )
 
-// templates checks what needs no environment and no files, and returns the templates.
+// templates checks everything that needs neither the environment nor files, and returns the
+// templates.
 func (c *Config) templates() ([]templates, error) {
 	var p alert.Problems
 	p.Unless(c.GroupWait >= 0 && c.GroupWait <= 10*time.Minute, "group_wait", "must be from 0s to 10m")
@@ -75,15 +76,15 @@ func (c *Config) templates() ([]templates, error) {
 		good := err == nil && len(c.PublicURL) <= longestPublicURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 		p.Unless(good, "public_url", "must be an address such as https://gpus.example.org/")
 		p.Unless(!good || u.User == nil && u.RawQuery == "" && u.Fragment == "", "public_url",
-			"must be an address without user, query and fragment: it goes into messages")
+			"must be an address without user, query or fragment, because messages show it")
 	}
-	p.Unless(len(c.Targets) <= mostTargets, "targets", "there can be %d at most", mostTargets)
+	p.Unless(len(c.Targets) <= mostTargets, "targets", "at most %d are allowed", mostTargets)
 	out := make([]templates, len(c.Targets))
 	for i := range c.Targets {
 		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
 		out[i] = t.check(&p, at)
 		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
-		p.Unless(j == i, at+"name", "is the name of targets[%d] too: give each another", j)
+		p.Unless(j == i, at+"name", "is also the name of targets[%d]: give each its own", j)
 	}
 	return out, errors.Join(p...)
 }
@@ -113,10 +114,10 @@ func (t *Target) check(p *alert.Problems, at string) templates {
 	return templates{title, message}
 }
 
-// Resolve checks a configuration, and the targets' URLs where it says they are. It sends
-// nothing. It returns all that is wrong: [alert.Invalid] errors, joined, whose fields are
-// paths such as "targets[0].url". No error quotes a value, which may be a secret in the
-// wrong place. [New] and [Notifier.Reload] check the same.
+// Resolve checks a configuration and reads the targets' URLs from where it says they are. It sends
+// nothing. It returns everything that is wrong: joined [alert.Invalid] errors whose fields are
+// paths such as "targets[0].url". No error quotes a value, because it may be a secret in the wrong
+// place. [New] and [Notifier.Reload] check the same.
 func (c *Config) Resolve() error {
 	_, err := c.settings()
 	return err
@@ -130,7 +131,7 @@ func (c *Config) settings() ([]settings, error) {
 	var p alert.Problems
 	out, wrong := make([]settings, len(c.Targets)), make([]error, len(c.Targets))
 	fields := make([]string, len(c.Targets))
-	var reading sync.WaitGroup // together, since a dead mount takes its time
+	var reading sync.WaitGroup // in parallel, because a dead mount takes long to fail
 	for i, t := range c.Targets {
 		reading.Go(func() {
 			var s Secret
@@ -151,7 +152,7 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 	case t.URLEnv != "":
 		field, s = "url_env", Secret(strings.TrimSpace(os.Getenv(t.URLEnv)))
 		if s == "" {
-			err = fmt.Errorf("the environment has no %s, or an empty one: set it to the address", t.URLEnv)
+			err = fmt.Errorf("%s is unset or empty in the environment: set it to the address", t.URLEnv)
 		}
 	case t.URLFile != "":
 		field = "url_file"
@@ -164,14 +165,14 @@ func (t *Target) resolve() (field string, s Secret, err error) {
 		if e, ok := errors.AsType[*os.PathError](failed); ok { // without the file's name
 			err = fmt.Errorf("the file can't be read: %w", e.Err)
 		} else if s == "" {
-			err = errors.New("the file is empty: it must have the address on its only line")
+			err = errors.New("the file is empty: put the address on its only line")
 		}
 	}
 	s = s.written()
 	return field, s, cmp.Or(err, s.usable())
 }
 
-// A Secret is the URL of a target. It hides from fmt, encoding/json, yaml and slog.
+// A Secret is the URL of a target. It is hidden from fmt, encoding/json, yaml and slog.
 type Secret string
 
 const redacted = "(secret)"
@@ -198,7 +199,7 @@ func (s Secret) begin() string {
 	return name
 }
 
-// copied are the addresses that services show to people, and how they are written here.
+// copied are the addresses that services show to people, and their form here.
 var copied = []struct {
 	from func() *regexp.Regexp
 	to   string
@@ -213,7 +214,8 @@ var copied = []struct {
 	{lazy.Pattern(`^https://qyapi\.weixin\.qq\.com/cgi-bin/webhook/send\?key=([\w-]+)$`), "wecom://$1"},
 }
 
-// written is an address as it is written here: a webhook of a known service may be given as the service shows it.
+// written converts an address to its form here: people may give a known service's webhook as the service shows
+// it.
 func (s Secret) written() Secret {
 	shown := string(s)
 	if scheme, rest, ok := strings.Cut(shown, "://"); ok && strings.EqualFold(scheme, "https") {
@@ -228,7 +230,7 @@ func (s Secret) written() Secret {
 	return s
 }
 
-// An unknownService says what to write in place of an address that no service understands.
+// An unknownService says what to write instead of an address that no service understands.
 type unknownService string
 
 // Error implements error.
@@ -236,18 +238,18 @@ func (e unknownService) Error() string { return string(e) }
 
 func (s Secret) unknown() error {
 	if instead, was := replaced[s.begin()]; was {
-		return unknownService("begins with " + s.begin() + "://, which is understood no more: " + instead + " (docs/notifications.md has more)")
+		return unknownService("begins with " + s.begin() + "://, which gpuwhy no longer supports: " + instead + " (see docs/notifications.md)")
 	}
-	return unknownService("begins with no known service, such as slack://, ntfy:// or generic+https://; for any other webhook write generic+ before https://")
+	return unknownService("does not begin with a known service such as slack://, ntfy:// or generic+https://; for any other webhook, write generic+ before https://")
 }
 
 // usable reports what is wrong with a URL, without quoting it. It asks no server.
 func (s Secret) usable() error {
 	if len(s) > longestURL {
-		return fmt.Errorf("has an address of more than %d bytes", longestURL)
+		return fmt.Errorf("is longer than %d bytes", longestURL)
 	}
 	if strings.ContainsFunc(string(s), func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) {
-		return errors.New("has more than one line, or no text: it must be the address alone")
+		return errors.New("has more than one line, or is not text: it must be only the address")
 	}
 	if strings.HasPrefix(string(s), `"`) || strings.HasPrefix(string(s), "'") {
 		return errors.New("begins with a quote: leave the quotes out")
@@ -256,14 +258,14 @@ func (s Secret) usable() error {
 	if _, unknown := errors.AsType[unknownService](err); unknown || err == nil && a.understood() {
 		return err
 	}
-	return fmt.Errorf("is no address that the %s service understands: docs/notifications.md says how it is written", s.scheme())
+	return fmt.Errorf("is not a valid address for the %s service: see docs/notifications.md", s.scheme())
 }
 
-var errSecret = errors.New("is an address that carries a secret, or may: put it into an environment variable or a file of its own, and name that with url_env or url_file" +
-	" (allowed here are generic and ntfy on a loopback address and smtp, without user and password)")
+var errSecret = errors.New("carries a secret, or may: put it in an environment variable or its own file, and name that with url_env or url_file" +
+	" (allowed here: generic and ntfy on a loopback address, and smtp, all without user and password)")
 
-// plain reports why a URL must not stand in the file of rules itself. A webhook's
-// path and a topic are passwords, except on loopback.
+// plain reports why a URL must not be in the rules file itself. A webhook's path and a topic are
+// passwords, except on loopback.
 func (s Secret) plain() error {
 	a, err := s.parse()
 	if err != nil {

@@ -113,7 +113,7 @@ func TestResolve(t *testing.T) {
 		{"in place", Target{URL: "generic://127.0.0.1:1/?disabletls=yes"}, ""},
 		{"no such variable", Target{URLEnv: "NOTIFY_TEST_NONE"}, "url_env"},
 		{"empty variable", Target{URLEnv: "NOTIFY_TEST_EMPTY"}, "url_env"},
-		{"variable that is no address", Target{URLEnv: "NOTIFY_TEST_BAD"}, "url_env"},
+		{"variable that is not a valid address", Target{URLEnv: "NOTIFY_TEST_BAD"}, "url_env"},
 		{"no such file", Target{URLFile: filepath.Join(dir, hostile)}, "url_file"},
 		{"empty file", Target{URLFile: write("empty", "\n")}, "url_file"},
 		{"folder", Target{URLFile: dir}, "url_file"},

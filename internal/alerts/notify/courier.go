@@ -23,19 +23,19 @@ import (
 // The bounds of one HTTP exchange.
 const (
 	reachTime    = 15 * time.Second // to reach a server
-	exchangeTime = 2 * time.Minute  // until it has answered: some work before they do, and would get the message again
+	exchangeTime = 2 * time.Minute  // until it has answered: some servers act before they answer, and would get the message again
 	mostAnswer   = 64 << 10         // bytes of a body that are read
 	shareOfCut   = 24               // a connection that ends unanswered after this part of exchangeTime (5 s) is cut by a proxy
 )
 
-// A sender brings a message to a target. It returns soon after ctx ends, and a
-// [failure] where the target did not take the message.
+// A sender delivers a message to a target. It returns soon after ctx ends, and returns a [failure]
+// if the target did not accept the message.
 type sender func(ctx context.Context, to Secret, m letter) error
 
-// A letter is a message as a target gets it.
+// A letter is a message in the form that a target gets.
 type letter struct {
 	title, text string
-	// urgency is the worst severity of what is wrong in it, or "over" if all is over; empty where it is not known.
+	// urgency is the worst severity of its open alerts, or "over" if all are over; empty if unknown.
 	urgency string
 }
 
@@ -53,9 +53,8 @@ func urgency(events []Event) string {
 
 type courier struct{ *http.Client }
 
-// newCourier returns a courier that ends each exchange in time, uses the proxies
-// that the environment names, follows no redirect, and keeps no connection,
-// since messages are rare.
+// newCourier returns a courier that limits the time of each exchange, uses the proxies that the
+// environment names, follows no redirects, and keeps no connections, because messages are rare.
 func newCourier() courier {
 	return courier{&http.Client{
 		Timeout: exchangeTime,
@@ -103,7 +102,7 @@ type call struct {
 	header     header
 	body       any              // a text, a form (url.Values), or what is sent as JSON; nil: nothing
 	unverified bool             // any certificate is good
-	took       func(reply) bool // whether an answer with a 2xx status says that the message was taken; nil: always
+	took       func(reply) bool // whether an answer with a 2xx status says that the message was accepted; nil: always
 }
 
 type reply struct {
@@ -225,7 +224,7 @@ func (a *address) understood() bool {
 	return tried && !failed && !a.bad && (len(a.rest) == 0 || a.service.anyParameter)
 }
 
-// retryAfter is how long a server asks to wait; 0 where it does not say.
+// retryAfter is how long a server asks to wait; 0 if it does not say.
 func retryAfter(header http.Header, r reply) time.Duration {
 	seconds, _ := r.json["retry_after"].(float64) // Discord
 	if parameters, ok := r.json["parameters"].(map[string]any); ok {

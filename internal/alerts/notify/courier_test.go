@@ -151,7 +151,7 @@ func TestUnansweredIsNotRepeatedSoon(t *testing.T) {
 		to   *receiver
 		by   courier
 		says string
-	}{{held, c, "has not answered for 1s; the message may or may not have arrived"}, {late, patient(), "problem"}} {
+	}{{held, c, "no answer for 1s; the message may or may not have arrived"}, {late, patient(), "its server reported an error"}} {
 		err := tt.by.send(t.Context(), Secret("generic://"+tt.to.host()+"/?disabletls=yes"), letter{"a", "b", ""})
 		f, ok := errors.AsType[*failure](err)
 		if !ok || !strings.Contains(f.text, tt.says) || !f.unsure || f.permanent {

@@ -22,8 +22,8 @@ const (
 	brief    = "brief" // it fired and was over before a message was sent
 )
 
-// An Event is one alert in a message: what templates see of it, and what is
-// kept over a restart. Its texts are for everybody to read.
+// An Event is one alert in a message: what templates see of it, and what survives a restart. Its
+// texts have no secrets.
 type Event struct {
 	ID       string `json:"id"`   // the alert's, the same when it fires and when it is over
 	News     string `json:"news"` // fired, repeated (it lasts), over, or brief (fired and over already)
@@ -35,27 +35,28 @@ type Event struct {
 	Index    int    `json:"index"`  // of the GPU; -1 for a machine's
 	UUID     string `json:"uuid"`   // of the GPU; empty for a machine's
 	Name     string `json:"name"`   // of the GPU: "NVIDIA H100 PCIe"; empty for a machine's
-	// Value and Threshold have their unit, "98 %". For a watch that fires below its
-	// threshold they are a distance: "3 °C left", or "2 °C above where it slows itself
-	// down". They are empty where the rule has none or there is no reading.
+	// Value and Threshold have their unit, "98 %". For a watch that fires below its threshold they
+	// are a distance: "3 °C left", or "2 °C above the slowdown temperature". They are empty if the
+	// rule has none or there is no reading.
 	Value     string    `json:"value"`
 	Threshold string    `json:"threshold"`
 	Since     time.Time `json:"since"` // when the alert began
 	Time      time.Time `json:"time"`  // the time of the reading
-	// Ended is when it was so no more, of an alert that is over; zero where that was not seen.
+	// Ended is when the condition ended, for an alert that is over; zero if that was not seen.
 	Ended   time.Time `json:"ended,omitzero"`
 	Sent    time.Time `json:"-"` // the time of the message
 	Message string    `json:"message"`
-	// Why says in a sentence why the GPU is as it is; empty where the alert is
-	// over or nobody knows.
+	// Why explains the GPU's state in a sentence; empty if the alert is over or the reason is
+	// unknown.
 	Why string `json:"why"`
-	// Headline is the same in a few words: "train.py (ann) is heating GPU 3." Facts are what it
-	// rests on: "85 °C · 579 W of 600 · fan 58 %". Each is empty where Why is, and may be elsewhere.
+	// Headline is the same in a few words: "train.py (ann) is heating GPU 3." Facts are the figures
+	// behind it: "85 °C · 579 W of 600 · fan 58 %". Both are empty if Why is, and may be empty
+	// otherwise.
 	Headline string `json:"headline,omitzero"`
 	Facts    string `json:"facts,omitzero"`
-	Advice   string `json:"advice"` // what to do, a sentence; empty where the causes say it: see Action
-	// Action is what would end the causes, and Command the exact command for that, whole or not at
-	// all. Each may be empty.
+	Advice   string `json:"advice"` // what to do, in a sentence; empty if the causes say it: see Action
+	// Action is what would end the causes, and Command the exact command for it, never shortened.
+	// Both may be empty.
 	Action  string `json:"action,omitzero"`
 	Command string `json:"command,omitzero"`
 	What    string `json:"-"` // the rule in words: "too hot"
@@ -69,8 +70,8 @@ const (
 	longestCommand  = 300
 )
 
-// event makes an event of a change that is for messages.
-// The answer about its device may be nil.
+// event makes an event from a change that people get messages about. The answer about its device
+// may be nil.
 func event(c *alert.Change, why *Answer) Event {
 	e := Event{
 		ID: c.ID, News: string(c.News), Rule: c.Rule, Severity: string(c.Severity), State: string(c.State),
@@ -93,7 +94,7 @@ func event(c *alert.Change, why *Answer) Event {
 	return e.bounded()
 }
 
-// explain says why the alert's device is as it is.
+// explain adds the answer about the alert's device.
 func (e *Event) explain(why *Answer) {
 	facts := make([]string, len(why.Facts))
 	for i, f := range why.Facts {
@@ -111,14 +112,14 @@ func (e Event) bounded() Event {
 	for _, text := range []*string{&e.Message, &e.Why, &e.Headline, &e.Facts, &e.Advice, &e.Action} {
 		*text = cut(clean(*text), longestSentence)
 	}
-	if cut(clean(e.Command), longestCommand) != e.Command { // what is left of it would do something else
+	if cut(clean(e.Command), longestCommand) != e.Command { // a shortened command would do something else
 		e.Command = ""
 	}
 	return e
 }
 
-// amount returns a value of an alert with its unit. Where a watch fires below its
-// threshold it is a distance, which may be negative.
+// amount returns a value of an alert with its unit. For a watch that fires below its threshold it
+// is a distance, which may be negative.
 func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
 	v, ok := r.Get()
 	if !ok {
@@ -128,13 +129,13 @@ func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
 	if !c.Watch.Below() {
 		left = ""
 	} else if v < 0 {
-		v, left = -v, " above where it slows itself down"
+		v, left = -v, " above the slowdown temperature"
 	}
 	return strings.TrimSpace(strconv.FormatFloat(v, 'f', -1, 64)+" "+c.Unit) + left
 }
 
-// weight says how much an event matters: by its severity, then by its news. The
-// end matters most, so that nobody misses it for something that is not worse.
+// weight says how much an event matters: by severity, then by news. The end matters most, so that
+// it is not dropped for something no worse.
 func (e *Event) weight() int {
 	by := []string{brief, repeated, fired, over}
 	return e.rank()*len(by) + slices.Index(by, e.News)
@@ -153,11 +154,10 @@ func (e *Event) place() int {
 // About reports whether it is about a GPU, not the machine.
 func (e Event) About() bool { return e.UUID != "" }
 
-// IsOver reports whether nothing is wrong any more.
+// IsOver reports whether the alert is over.
 func (e Event) IsOver() bool { return e.News == over || e.News == brief }
 
-// For is how long the alert lasts, or lasted: "12 min".
-// The clear time does not count.
+// For is how long the alert lasts, or lasted, without the clear time: "12 min".
 func (e Event) For() string {
 	until := e.Ended
 	if until.IsZero() {
@@ -200,7 +200,7 @@ func (e Event) Short() string {
 	}
 }
 
-// merge makes one event of two about the same alert that were not sent.
+// merge combines two unsent events about the same alert.
 func (e Event) merge(newer Event) Event {
 	switch {
 	case newer.News == over && (e.News == fired || e.News == brief):
@@ -211,34 +211,34 @@ func (e Event) merge(newer Event) Event {
 	return newer
 }
 
-// A Message is what templates make a title and a text of.
+// A Message is the data of templates, which make a title and a text from it.
 type Message struct {
-	// Events are one or more alerts, each of them once: first what is wrong,
-	// the worst first, then what is over. Equal ones keep their order.
+	// Events are one or more alerts, each once: open alerts first, worst first, then those that are
+	// over. Equal ones keep their order.
 	Events []Event
-	// More is how many events there is no room for, and Rest which they are:
-	// "3 critical, 40 warning, 2 over"; empty for none.
+	// More is how many events did not fit, and Rest says which: "3 critical, 40 warning, 2 over";
+	// empty for none.
 	More int
 	Rest string
-	// Firing is how many alerts are not over, Over how many are, of all.
+	// Firing and Over are how many of all alerts are open and over.
 	Firing, Over int
 	// Severity is the worst of all.
 	Severity string
-	// Dropped is how many other events were never sent: TooMany, since worse
-	// ones waited, and TooLate, since the target took nothing for a day.
+	// Dropped is how many other events were never sent: TooMany because worse ones waited, TooLate
+	// because the target accepted nothing for a day.
 	Dropped, TooMany, TooLate int
 	Link                      string // to the page of alerts; empty without a public_url
-	Test                      bool   // a message that somebody sends to see whether it arrives
+	Test                      bool   // a test message
 }
 
-// circumstances are what a message says beside its events.
+// circumstances are what a message says besides its events.
 type circumstances struct {
 	dropped   dropped
 	publicURL string
 	now       time.Time // the time of the message
 }
 
-// message makes a message of events that has room for n of them.
+// message makes a message from events, with room for n of them.
 func message(events []Event, n int, about circumstances) Message {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(b.place(), a.place()) })

@@ -23,49 +23,49 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// A failure is why a target did not take a message, in words for people.
+// A failure says why a target did not accept a message, in words for people.
 type failure struct {
 	text      string        // it has nothing of the target's URL
-	said      string        // what the service or the network says, which may; empty once it is part of the text
-	permanent bool          // another try fails too until somebody changes something
-	after     time.Duration // how long the server asks to wait; 0 where it does not say
-	unsure    bool          // the target may have taken the message: it does not get that alone again soon
+	said      string        // what the service or the network says, which may contain the URL; empty once it is part of the text
+	permanent bool          // retrying fails until somebody changes something
+	after     time.Duration // how long the server asks to wait; 0 if it does not say
+	unsure    bool          // the target may have accepted the message, so it is not resent on its own soon
 }
 
 func (f *failure) Error() string { return f.text }
 
 // refusals are what the HTTP statuses of permanent failures mean to people.
 var refusals = map[int]string{
-	400: "it does not accept the message",
-	401: "it refuses us: its key or password is wrong, or not valid any more",
-	403: "it refuses us: its key or password is wrong, or may not write there",
-	404: "it is not there: the address is wrong, or its hook was taken away",
-	410: "it is not there any more: its hook was taken away",
-	413: "the message is too long for it: give a shorter template",
+	400: "it rejected the message",
+	401: "it denied access: the key or password is wrong or no longer valid",
+	403: "it denied access: the key or password is wrong, or may not post there",
+	404: "not found: the address is wrong, or its webhook was removed",
+	410: "it is gone: its webhook was removed",
+	413: "the message is too long for it: use a shorter template",
 }
 
-// refused makes a failure of an answer that says that a message was not taken.
+// refused makes a failure from an answer that says that a message was not accepted.
 func refused(status int, r reply, after time.Duration) *failure {
 	text, permanent := refusals[status]
 	switch {
 	case permanent:
 	case status < 300:
-		text = "it did not take the message"
+		text = "it did not accept the message"
 	case status < 400:
-		text = "its server sends us elsewhere: give the address that it leads to; if that is a login page, let gpuwhy past it"
+		text = "its server redirects: use the address it redirects to; if that is a login page, let gpuwhy past it"
 	case status == 429:
-		text = "it has had too many messages"
+		text = "it has received too many messages"
 	case status < 500:
-		text = "it failed"
+		text = "sending failed"
 	default:
-		text = "its server has a problem"
+		text = "its server reported an error"
 	}
-	// Behind a proxy that has lost its patience somebody may have taken it.
+	// Behind a proxy that timed out, the service may have accepted it.
 	const timedOut = 524 // of Cloudflare
 	return &failure{text, r.says(status), permanent, after, status == http.StatusGatewayTimeout || status == timedOut}
 }
 
-// says is what the service says of a message that it does not take.
+// says is the service's own text about a message that it does not accept.
 func (r reply) says(status int) string {
 	inner, _ := r.json["error"].(map[string]any)
 	for _, said := range []map[string]any{r.json, inner} {
@@ -81,7 +81,7 @@ func (r reply) says(status int) string {
 	return http.StatusText(status)
 }
 
-// unreached is what an error of the network means to people.
+// unreached says in words for people what a network error means.
 func unreached(err error) string {
 	is := func(some ...error) bool {
 		return slices.ContainsFunc(some, func(target error) bool { return errors.Is(err, target) })
@@ -93,34 +93,34 @@ func unreached(err error) string {
 	network, ok := errors.AsType[net.Error](err)
 	switch {
 	case badName && dns.IsNotFound:
-		return "its server's name is not known: check the address and the name service"
+		return "its server's name is unknown: check the address and DNS"
 	case badName:
-		return "its server's name can't be looked up: check the name service"
+		return "its server's name can't be looked up: check DNS"
 	case neterr.Refused(err):
-		return "nobody listens there: check the address, and that its server runs"
+		return "nothing is listening there: check the address, and that its server is running"
 	case badCertificate:
-		return "its certificate is not trusted: give the server a valid one, or add its authority to this machine"
+		return "its certificate is not trusted: give the server a valid one, or trust its authority on this machine"
 	case is(http.ErrSchemeMismatch):
-		return "its server does not speak TLS: say so in the address (disabletls=yes)"
+		return "its server does not speak TLS: add disabletls=yes to the address"
 	case noTLS, alert:
-		return "no secure connection: check whether its server speaks TLS there"
+		return "the TLS connection failed: check whether its server speaks TLS there"
 	case neterr.NoNetwork(err):
-		return "there is no way to its server: check the network"
+		return "its server is unreachable: check the network"
 	case neterr.NoHost(err):
-		return "there is no way to its server: check the network and the firewall"
+		return "its server is unreachable: check the network and the firewall"
 	case ok && network.Timeout():
 		return "its server did not answer in time"
 	case is(io.EOF, io.ErrUnexpectedEOF), neterr.Cut(err):
 		return "its server closed the connection"
 	}
-	return "it failed"
+	return "sending failed"
 }
 
-// failed makes a failure of an error, whose text may quote the URL.
+// failed makes a failure from an error whose text may quote the URL.
 func failed(s Secret, err error) error {
 	f, known := errors.AsType[*failure](err)
 	if code := mailCode(err); !known && code > 0 {
-		f = &failure{text: "its mail server refuses", said: err.Error(), permanent: code >= 500}
+		f = &failure{text: "its mail server refused the message", said: err.Error(), permanent: code >= 500}
 	} else if !known {
 		f = &failure{text: unreached(err), said: innermost(err).Error()}
 	}

@@ -22,7 +22,7 @@ func adjustMail(a *address, s *service) {
 
 func sendMail(ctx context.Context, a *address, title, text string) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // go-mail leaves the connection open where TLS or authentication fails
+	defer cancel() // go-mail leaves the connection open if TLS or authentication fails
 	client, mails, err := newMail(ctx, a, title, text)
 	if err != nil {
 		return err
@@ -38,8 +38,8 @@ func sendMail(ctx context.Context, a *address, title, text string) error {
 
 var errMail = errors.New("the mail was not sent")
 
-// newMail returns a mail to each recipient, and a client for their server, whose
-// connection ends with ctx: a server that falls silent holds nobody.
+// newMail returns a mail to each recipient and a client for their server. Its connection ends with
+// ctx, so a silent server blocks nobody.
 func newMail(ctx context.Context, a *address, title, text string) (*mail.Client, []*mail.Msg, error) {
 	from, name, asHTML := plus(a.text("fromaddress", "from")), a.text("fromname"), a.yes("no", "usehtml")
 	port, err := strconv.Atoi(cmp.Or(a.Port(), "25"))

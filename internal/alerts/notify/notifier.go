@@ -1,9 +1,9 @@
-// Package notify gathers changes of alerts into messages, and sends these to chats,
-// phones, mail and webhooks until they are delivered or a day old. Each target of a
-// [Config] has a queue and a goroutine, so that a dead target delays no other.
+// Package notify gathers changes of alerts into messages and sends them to chats, phones, mail and
+// webhooks until they are delivered or a day old. Each target of a [Config] has a queue and a
+// goroutine, so a dead target delays no other.
 //
-// A target's address is a secret. It is only in the memory of this package, and in no
-// error, log line, status or kept file.
+// A target's address is a secret. It exists only in this package's memory: no error, log line,
+// status or saved file has it.
 package notify
 
 import (
@@ -20,8 +20,8 @@ import (
 
 // A Notifier sends messages about alerts. Several goroutines may use it.
 type Notifier struct {
-	// Flush returns when all changes are on disk, or the error of trying. It is called
-	// before each message, so that a crash forgets none that was sent; it may be nil.
+	// Flush returns once all changes are on disk, or with the error of trying. It is called before
+	// each message, so that no sent message is forgotten after a crash. It may be nil.
 	Flush func(context.Context) error
 
 	log     *slog.Logger
@@ -33,11 +33,10 @@ type Notifier struct {
 	start   func(*worker)
 }
 
-// New returns a notifier that sends nothing before [Notifier.Run]. It calls
-// changed, which must not wait for anybody, when [Notifier.Kept] has something
-// that its caller can't know of: a target took a message or did not, or a
-// configuration is in force. What is not kept soon after is sent again after a
-// crash. The errors are those of [Config.Resolve].
+// New returns a notifier that sends nothing before [Notifier.Run]. It calls changed, which must not
+// block, when [Notifier.Kept] changes for a reason that its caller can't know: a target accepted or
+// refused a message, or a configuration took effect. State that is not saved soon after leads to
+// messages being sent again after a crash. The errors are those of [Config.Resolve].
 func New(cfg Config, changed func(), log *slog.Logger) (*Notifier, error) {
 	return build(cfg, newCourier().send, changed, log)
 }
@@ -47,9 +46,8 @@ func build(cfg Config, send sender, changed func(), log *slog.Logger) (*Notifier
 	return n, n.Reload(cfg)
 }
 
-// Reload puts another configuration in force, and reads the addresses again.
-// Targets keep what waits for them. What waits for a target that is gone is
-// dropped. With an error nothing changes.
+// Reload puts another configuration in force and reads the addresses again. Targets keep their
+// waiting messages; those of removed targets are dropped. On error nothing changes.
 func (n *Notifier) Reload(cfg Config) error {
 	all, err := cfg.settings()
 	if err != nil {
@@ -79,8 +77,8 @@ func (n *Notifier) Reload(cfg Config) error {
 	return nil
 }
 
-// Run sends messages until ctx ends. After that, messages under way and those
-// that wait for others have a second more.
+// Run sends messages until ctx ends. Messages being sent, and those waiting to be grouped, then
+// have one more second.
 func (n *Notifier) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	n.mu.Lock()
@@ -101,22 +99,21 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
-// news are an event and who gets it.
+// news is an event and who gets it.
 type news struct {
 	event   Event
 	targets []string // of the rule; empty: all
-	tell    bool     // false: the alert is over, and nobody gets a message of that
-	hushed  bool     // somebody has acknowledged or silenced the alert: what was not sent yet is not
+	tell    bool     // false: the alert is over without a message
+	hushed  bool     // somebody has acknowledged or silenced the alert: unsent events are dropped
 }
 
-// An Answer is why an alert's device is as it is.
+// An Answer explains the state of an alert's device.
 type Answer = explain.DeviceAnswer
 
-// Notify queues the changes that are for messages. A target that got a message of
-// an alert's beginning gets one of its end, whatever the rule and the target say
-// by then. Of too many events the mildest are dropped. The function why says
-// why an alert's device is as it is, or nil; it may be nil. Notify never waits
-// for a target.
+// Notify queues the changes that people get messages about. A target that was told about an alert's
+// beginning is told about its end, whatever the rule and the target say by then. If there are too
+// many events, the mildest are dropped. why returns the answer about an alert's device, or nil; why
+// itself may be nil. Notify never waits for a target.
 func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) *Answer) {
 	now := time.Now()
 	var all []news
@@ -145,22 +142,22 @@ func (n *Notifier) Notify(changes []alert.Change, why func(*alert.Alert) *Answer
 	}
 }
 
-// Status is how a target does. It has nothing of the target's address.
+// Status is the state of a target, without its address.
 type Status struct {
 	Name     string
 	Service  string         // "slack"
-	Severity alert.Severity // the mildest that it gets
-	Queued   int            // events that wait, or are in a message under way
+	Severity alert.Severity // the lowest that it gets
+	Queued   int            // events waiting or being sent
 	Sent     uint64         // messages since the start
-	Failed   uint64         // failed tries since the start
+	Failed   uint64         // failed attempts since the start
 	Dropped  uint64         // dropped events since the start
 
-	LastSuccess  time.Time // zero where there was none
-	LastError    string    // of the last try; empty where it worked
-	FailingSince time.Time // zero where it does not fail
+	LastSuccess  time.Time // zero if there was none
+	LastError    string    // error of the last attempt; empty if it worked
+	FailingSince time.Time // zero if it is not failing
 }
 
-// Status returns how the targets do, in the order of the configuration.
+// Status returns the state of the targets, in the order of the configuration.
 func (n *Notifier) Status() []Status {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -171,7 +168,7 @@ func (n *Notifier) Status() []Status {
 	return out
 }
 
-// Test sends one message to a target at once; its error says why it was not taken.
+// Test sends one message to a target at once; its error says why the target did not accept it.
 func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier().send) }
 
 func test(ctx context.Context, t Target, send sender) error {
@@ -200,6 +197,6 @@ func testEvent(now time.Time) Event {
 	return Event{
 		ID: "test", News: fired, Rule: "test", Severity: string(alert.Info), State: string(alert.Firing),
 		Node: "gpuwhy", Device: "No GPU", Index: -1, Since: now, Time: now,
-		Message: "This is a test of the messages that gpuwhy sends. Nothing is wrong.",
+		Message: "This is a test message from gpuwhy. Nothing is wrong.",
 	}
 }

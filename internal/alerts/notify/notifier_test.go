@@ -328,7 +328,7 @@ func TestRetry(t *testing.T) {
 			t.Errorf("the status is %+v", s)
 		}
 		log := r.log.String()
-		if strings.Count(log, "does not take") != 1 || strings.Count(log, "takes messages again") != 1 || strings.Contains(log, "127.0.0.1") {
+		if strings.Count(log, "does not accept messages") != 1 || strings.Count(log, "accepts messages again") != 1 || strings.Contains(log, "127.0.0.1") {
 			t.Errorf("the log says %s", log)
 		}
 	})
@@ -355,7 +355,7 @@ func TestGiveUp(t *testing.T) {
 		if s := r.Status()[0]; s.Queued != 0 || s.Dropped != 2 {
 			t.Errorf("the status is %+v", s)
 		}
-		if log := r.log.String(); strings.Count(log, "does not take") != 1 || strings.Count(log, "within a day") != 1 {
+		if log := r.log.String(); strings.Count(log, "does not accept messages") != 1 || strings.Count(log, "within a day") != 1 {
 			t.Errorf("the log says %s", log)
 		}
 		refuses = false
@@ -396,7 +396,7 @@ func TestSilentService(t *testing.T) {
 			t.Errorf("the status is %+v", s)
 		}
 		time.Sleep(sendTime)
-		if s := r.Status()[0]; s.Failed != 1 || !strings.Contains(r.log.String(), "has not answered for 3m0s") {
+		if s := r.Status()[0]; s.Failed != 1 || !strings.Contains(r.log.String(), "no answer for 3m0s") {
 			t.Errorf("the status is %+v", s)
 		}
 		time.Sleep(2 * time.Minute)
@@ -470,7 +470,7 @@ func TestRestartWhileFailing(t *testing.T) {
 		if after := next.Status()[0]; !next.retry().Equal(retry) || after.Queued != 2 || !after.FailingSince.Equal(before.FailingSince) {
 			t.Errorf("before %+v, after %+v", before, after)
 		}
-		if log := next.log.String(); strings.Count(log, "not configured any more") != 1 {
+		if log := next.log.String(); strings.Count(log, "no longer configured") != 1 {
 			t.Errorf("the log says %s", log)
 		}
 		time.Sleep(time.Hour)
@@ -585,7 +585,7 @@ func TestKeepIsBounded(t *testing.T) {
 		if len(text) > 4<<20 {
 			t.Errorf("%d bytes are kept", len(text))
 		}
-		if !strings.Contains(r.log.String(), "not kept over a restart") || !strings.Contains(string(text), `"crowded":`) {
+		if !strings.Contains(r.log.String(), "too many events are waiting to keep") || !strings.Contains(string(text), `"crowded":`) {
 			t.Error("nobody is told")
 		}
 	})

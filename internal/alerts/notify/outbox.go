@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kept is what waits, over a restart. It has no addresses.
+// Kept has the waiting events to keep over a restart, without addresses.
 type Kept struct {
 	Targets []keptTarget `json:"targets"`
 }
@@ -19,9 +19,9 @@ type keptTarget struct {
 	FailingSince time.Time `json:"failing_since,omitzero"`
 }
 
-// Kept returns what waits. It includes a message under way, which may so be sent
-// twice. Of too many events, it leaves out those that matter least, and the next
-// message says how many.
+// Kept returns the waiting events. They include a message being sent, which may therefore be sent
+// twice. If there are too many, it leaves out those that matter least, and the next message says
+// how many.
 func (n *Notifier) Kept() Kept {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -32,13 +32,13 @@ func (n *Notifier) Kept() Kept {
 		out.Targets = append(out.Targets, t)
 	}
 	if left > 0 {
-		n.log.Warn("events are not kept over a restart: there are too many", "events", left)
+		n.log.Warn("too many events are waiting to keep all of them over a restart", "events", left)
 	}
 	return out
 }
 
-// Restore puts what was kept before what waits. Call it before Run. It drops what
-// is for a target that the configuration does not have any more.
+// Restore puts saved events before waiting ones. Call it before Run. It drops events of targets
+// that are no longer configured.
 func (n *Notifier) Restore(kept Kept, now time.Time) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -48,7 +48,7 @@ func (n *Notifier) Restore(kept Kept, now time.Time) error {
 		if j >= 0 {
 			n.workers[j].restore(t, now)
 		} else if len(t.Pending) > 0 {
-			n.log.Warn("events are not sent: the target is not configured any more",
+			n.log.Warn("events will not be sent: the target is no longer configured",
 				"target", cut(clean(t.Name), longestName), "events", len(t.Pending))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// How a message that a target did not take is tried again.
+// How a message that a target did not accept is retried.
 const (
 	firstRetry    = time.Second
 	longestRetry  = 10 * time.Minute
@@ -17,8 +17,8 @@ const (
 	mostKnown     = 1000 // alerts of a target
 )
 
-// A queue has the events that a target still gets, and says when. It keeps no
-// clock and sends nothing. Its exported fields are kept over a restart.
+// A queue has the events that a target still has to get, and says when. It has no clock and sends
+// nothing. Its exported fields survive a restart.
 type queue struct {
 	Pending []pending `json:"pending"` // the oldest first
 	Known   []known   `json:"known,omitzero"`
@@ -39,7 +39,7 @@ type pending struct {
 	withdrawn bool // it is in the message under way, and in no other
 }
 
-// dropped counts, by the reason, the events that no message has counted yet.
+// dropped counts, by reason, dropped events that no message has mentioned yet.
 type dropped struct {
 	Late    int `json:"dropped,omitzero"`
 	Crowded int `json:"crowded,omitzero"`
@@ -74,8 +74,8 @@ func (q *queue) add(e Event, now time.Time) {
 	q.trim(mostPending)
 }
 
-// withdraw takes the events of an alert back that is not over: nobody needs to be told of it any more. Those of a message
-// under way are not sent again if the target does not take it.
+// withdraw removes the events of an alert that is not over: nobody needs to hear about it any more. Events being sent are
+// not sent again if the target does not accept them.
 func (q *queue) withdraw(id string) {
 	for i := range q.flying {
 		if p := &q.Pending[i]; p.ID == id && !p.IsOver() {

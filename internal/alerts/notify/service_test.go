@@ -116,7 +116,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{"500", answering(500, "oops "+token), false, ""},
 		{"429", answering(429, `{"ok":false,"description":"Too Many Requests: retry after 5","errorCode":429,"code":42901}`), false, "too many messages"},
-		{"401", answering(401, `{"ok":false,"error_code":401,"description":"Unauthorized","error":"Unauthorized","errorCode":401,"code":40101,"errcode":"401"}`), true, "refuses us"},
+		{"401", answering(401, `{"ok":false,"error_code":401,"description":"Unauthorized","error":"Unauthorized","errorCode":401,"code":40101,"errcode":"401"}`), true, "it denied access"},
 		{"404", answering(404, ""), true, ""},
 		{"redirect", func(_ int, w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/login" {
@@ -124,7 +124,7 @@ func TestFailures(t *testing.T) {
 				return
 			}
 			http.Redirect(w, r, "/login", http.StatusFound)
-		}, false, "elsewhere"},
+		}, false, "redirects"},
 		{"closed", func(_ int, w http.ResponseWriter, _ *http.Request) {
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
@@ -172,7 +172,7 @@ func TestNobodyListens(t *testing.T) {
 			t.Errorf("%s: no error", address)
 			continue
 		}
-		if !strings.Contains(err.Error(), "nobody listens there") {
+		if !strings.Contains(err.Error(), "nothing is listening there") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
@@ -349,7 +349,7 @@ func TestMailTLS(t *testing.T) {
 		{"STARTTLS", "&skiptlsverify=yes", false, certificates, ""},
 		{"STARTTLS, not trusted", "", false, certificates, "its certificate is not trusted"},
 		{"STARTTLS, not used", "&starttls=no", false, certificates, ""},
-		{"STARTTLS, missing", "&requirestarttls=yes", false, nil, "it failed"},
+		{"STARTTLS, missing", "&requirestarttls=yes", false, nil, "sending failed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -490,7 +490,7 @@ func TestScrub(t *testing.T) {
 	if got := scrub("generic://127.0.0.1/a%ffbcdef-ghi?@x=%fe%fe%fe", "the key bcdef-ghi"); strings.Contains(got, "cdef") {
 		t.Errorf("it says %q", got)
 	}
-	if !bytes.Contains([]byte(scrub("x", "it failed")), []byte("it failed")) {
+	if !bytes.Contains([]byte(scrub("x", "sending failed")), []byte("sending failed")) {
 		t.Error("nothing is left")
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
-// A service is how messages reach one kind of target.
+// A service delivers messages to one kind of target.
 type service struct {
 	titled bool // it has a place for the title
 	most   int  // bytes of a message; 0: mostBytes
@@ -74,12 +74,12 @@ var services = map[string]service{
 	"zulip":    {bring: zulip, anyParameter: true},
 }
 
-// replaced says how messages go out to services that have no form of address of their own any more.
+// replaced says what to use for services that no longer have their own form of address.
 var replaced = map[string]string{
 	"bark":       "write generic://api.day.app/push?template=json&messagekey=body&$device_key=DEVICEKEY",
 	"ifttt":      "write generic://maker.ifttt.com/trigger/EVENT/with/key/KEY?template=json&titlekey=value1&messagekey=value2",
 	"join":       "send to another service, such as ntfy://ntfy.sh/TOPIC",
-	"notifiarr":  "send to the channel of Discord itself: write discord://TOKEN@WEBHOOKID",
+	"notifiarr":  "send to the Discord channel directly: write discord://TOKEN@WEBHOOKID",
 	"pushbullet": "write generic://api.pushbullet.com/v2/pushes?template=json&messagekey=body&$type=note&@accessToken=TOKEN",
 }
 

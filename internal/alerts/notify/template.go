@@ -44,13 +44,13 @@ var functions = template.FuncMap{
 	"println":  func(args ...any) (string, error) { return bounded(fmt.Sprintln(args...)) },
 	"html":     func(args ...any) (string, error) { return bounded(template.HTMLEscaper(args...)) },
 	"urlquery": func(args ...any) (string, error) { return bounded(template.URLQueryEscaper(args...)) },
-	"printf":   func(...any) (string, error) { return "", errors.New("printf is not for these templates: use print") },
-	"js":       func(...any) (string, error) { return "", errors.New("js is not for these templates") },
+	"printf":   func(...any) (string, error) { return "", errors.New("printf is not available in templates: use print") },
+	"js":       func(...any) (string, error) { return "", errors.New("js is not available in templates") },
 }
 
 func bounded(text string) (string, error) {
 	if len(text) > mostOutput {
-		return "", fmt.Errorf("makes more than %d bytes", mostOutput)
+		return "", fmt.Errorf("produces more than %d bytes", mostOutput)
 	}
 	return text, nil
 }
@@ -65,7 +65,7 @@ func parseTemplate(text string) (*template.Template, error) {
 	}
 	t, err := template.New("template").Funcs(functions).Option("missingkey=error").Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is no template: %w", err)
+		return nil, fmt.Errorf("is not a valid template: %w", err)
 	}
 	if t.Tree != nil {
 		if err := bounds(t.Root, 0); err != nil {
@@ -74,14 +74,14 @@ func parseTemplate(text string) (*template.Template, error) {
 	}
 	for _, m := range examples() {
 		if _, err := execute(t, m); err != nil {
-			return nil, fmt.Errorf("fails on an example: %w", err)
+			return nil, fmt.Errorf("fails on example data: %w", err)
 		}
 	}
 	return t, nil
 }
 
-// bounds refuses what could run for ever: a template ranges over its events
-// alone, at most twice within each other, and calls no templates.
+// bounds refuses templates that could run for ever: a template may only range over its events, at
+// most two levels deep, and may not call templates.
 func bounds(n parse.Node, ranges int) error {
 	var branch *parse.BranchNode
 	switch n := n.(type) {
@@ -96,14 +96,14 @@ func bounds(n parse.Node, ranges int) error {
 		}
 		return nil
 	case *parse.TemplateNode:
-		return errors.New("calls a template with template or block: write it in place")
+		return errors.New("uses template or block: write the text in place")
 	case *parse.IfNode:
 		branch = &n.BranchNode
 	case *parse.WithNode:
 		branch = &n.BranchNode
 	case *parse.RangeNode:
 		if branch, ranges = &n.BranchNode, ranges+1; !ofEvents(n.Pipe) || ranges > 2 {
-			return errors.New("ranges over something else than .Events or $.Events, or more than twice within another")
+			return errors.New("ranges over something other than .Events or $.Events, or nests more than two ranges")
 		}
 	default:
 		return nil
@@ -152,7 +152,7 @@ func examples() []Message {
 		ID: "too_hot-GPU-1-0", News: fired, Rule: "too_hot", Severity: string(alert.Critical), State: string(alert.Firing),
 		Node: "node-1", Device: "GPU 0 (NVIDIA H100 PCIe)", Index: 0, UUID: "GPU-1", Name: "NVIDIA H100 PCIe",
 		Value: "3 °C left", Threshold: "5 °C", Since: at.Add(-time.Minute), Time: at,
-		Message:  "GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.",
+		Message:  "GPU 0 (NVIDIA H100 PCIe) is 3 °C below its slowdown temperature; 60 s ago it came within 5 °C of it.",
 		Why:      "train.py (pid 4242, ann) keeps GPU 0 (NVIDIA H100 PCIe) busy at 99 %, 85 °C, 579 W of 600 W, fan at 58 %.",
 		Headline: "train.py (ann) is heating GPU 0.", Facts: "85 °C · 579 W of 600 · fan 58 %",
 		Action: "End or pause train.py (pid 4242, ann).", Command: "kill 4242",
@@ -163,7 +163,7 @@ func examples() []Message {
 	again.News, both.News = repeated, brief
 	driver := Event{
 		ID: "driver_gone-nvml-0", News: fired, Rule: "driver_gone", Severity: string(alert.Warning), State: string(alert.Firing),
-		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: at, Time: at, Message: "The driver (nvml) can't be read any more; this began just now.",
+		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: at, Time: at, Message: "The driver (nvml) can no longer be read; this began just now.",
 	}
 	all := []Event{one, ended, again, both, driver}
 	return []Message{
@@ -193,7 +193,8 @@ func (t templates) write(s service, events []Event, about circumstances) (title,
 			return title, body, nil
 		}
 	}
-	// There is no room for one: a command that is cut would be another.
+	// There is no room even for one: leave out commands, because a shortened command would be a
+	// different one.
 	events = slices.Clone(events)
 	for i := range events {
 		events[i].Command = ""

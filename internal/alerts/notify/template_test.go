@@ -23,18 +23,18 @@ func TestDefaultTemplates(t *testing.T) {
 	}{
 		{
 			"one", all[0], "node-1 GPU 0: too hot (3 °C left)",
-			"[critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it. Why: train.py (ann) is heating GPU 0. 85 °C · 579 W of 600 · fan 58 %. End or pause train.py (pid 4242, ann). Command: kill 4242",
+			"[critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below its slowdown temperature; 60 s ago it came within 5 °C of it. Why: train.py (ann) is heating GPU 0. 85 °C · 579 W of 600 · fan 58 %. End or pause train.py (pid 4242, ann). Command: kill 4242",
 		},
 		{
 			"the driver, late, with a link", all[1], "node-1 driver: driver gone",
-			"12 min ago (03:04:05 UTC): [warning driver_gone] node-1: The driver (nvml) can't be read any more; this began just now.\nhttps://gpus.example.org/alerts",
+			"12 min ago (03:04:05 UTC): [warning driver_gone] node-1: The driver (nvml) can no longer be read; this began just now.\nhttps://gpus.example.org/alerts",
 		},
 		{
 			"many", all[2], "node-1 GPU 0: too hot (3 °C left) and 4 more",
-			`- [critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it. Why: train.py (ann) is heating GPU 0. 85 °C · 579 W of 600 · fan 58 %. End or pause train.py (pid 4242, ann). Command: kill 4242
-- [critical too_hot] node-1: Still: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it. Why: train.py (ann) is heating GPU 0. 85 °C · 579 W of 600 · fan 58 %. End or pause train.py (pid 4242, ann). Command: kill 4242
-- [warning driver_gone] node-1: The driver (nvml) can't be read any more; this began just now.
-- [critical too_hot, over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below the temperature at which it slows itself down; 60 s ago it came within 5 °C of it.
+			`- [critical too_hot] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below its slowdown temperature; 60 s ago it came within 5 °C of it. Why: train.py (ann) is heating GPU 0. 85 °C · 579 W of 600 · fan 58 %. End or pause train.py (pid 4242, ann). Command: kill 4242
+- [critical too_hot] node-1: Still: GPU 0 (NVIDIA H100 PCIe) is 3 °C below its slowdown temperature; 60 s ago it came within 5 °C of it. Why: train.py (ann) is heating GPU 0. 85 °C · 579 W of 600 · fan 58 %. End or pause train.py (pid 4242, ann). Command: kill 4242
+- [warning driver_gone] node-1: The driver (nvml) can no longer be read; this began just now.
+- [critical too_hot, over] node-1: GPU 0 (NVIDIA H100 PCIe) is 3 °C below its slowdown temperature; 60 s ago it came within 5 °C of it.
 … and 1 more: 1 over.
 gpuwhy dropped 2 events: there were too many.
 gpuwhy dropped 1 event that could not be delivered in time.
@@ -222,11 +222,11 @@ func TestWhatIsLeft(t *testing.T) {
 	for value, want := range map[float64]string{
 		0:     "0 °C left",
 		-0.04: "0 °C left",
-		-2:    "2 °C above where it slows itself down",
-		-1.5:  "1.5 °C above where it slows itself down",
+		-2:    "2 °C above the slowdown temperature",
+		-1.5:  "1.5 °C above the slowdown temperature",
 	} {
 		c.Value, c.Threshold = gpu.Of(value), gpu.Of(-1.0)
-		if e := event(&c, nil); e.Value != want || e.Threshold != "1 °C above where it slows itself down" {
+		if e := event(&c, nil); e.Value != want || e.Threshold != "1 °C above the slowdown temperature" {
 			t.Errorf("%v: %q, %q, want %q", value, e.Value, e.Threshold, want)
 		}
 	}

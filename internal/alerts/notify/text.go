@@ -28,8 +28,8 @@ const apart = "\u200b" // a space without width
 
 var markup = strings.NewReplacer("@", "@"+apart, "<", "<"+apart, "](", "]"+apart+"(")
 
-// breakMarkup takes the meaning from mentions, and from links that hide where
-// they lead, and leaves the text readable. Chats differ in what they can escape.
+// breakMarkup disarms mentions and links that hide their target, and leaves the text readable.
+// Chats differ in what they can escape.
 func breakMarkup(text string) string { return markup.Replace(text) }
 
 // clean makes one line of a text, without characters that hide or turn text.

@@ -13,17 +13,19 @@ const (
 	endTime  = time.Second      // for messages at the end of the program
 )
 
-// silent is what is said of a target that got a message whole, and did not answer in time. It may have taken the message.
+// silent is the failure of a target that got a whole message and did not answer in time. It may have accepted the
+// message.
 func silent(after time.Duration) *failure {
-	return &failure{text: "it has not answered for " + after.String() + "; the message may or may not have arrived", unsure: true}
+	return &failure{text: "no answer for " + after.String() + "; the message may or may not have arrived", unsure: true}
 }
 
-// errCut is of a target that got a message whole, and whose answer did not come, or not to its end.
-var errCut = &failure{text: "the connection ended before its answer; the message may or may not have arrived", unsure: true}
+// errCut is the failure of a target that got a whole message but whose answer did not arrive
+// completely.
+var errCut = &failure{text: "the connection ended before it answered; the message may or may not have arrived", unsure: true}
 
 var errSilent, errUnsure = silent(sendTime), silent(testTime)
 
-// settings are what a worker goes by. They do not change.
+// settings are a worker's configuration. They are immutable.
 type settings struct {
 	target         Target
 	url            Secret
@@ -53,8 +55,8 @@ func newWorker(of *Notifier, s settings) *worker {
 	return &worker{of: of, name: s.target.Name, log: log, wake: make(chan struct{}, 1), set: s, abort: func() {}, stop: func() {}}
 }
 
-// put gives a worker other settings. With another URL it tries at once, and
-// sends a message that is under way to the old one again.
+// put gives a worker other settings. With another URL it retries at once, and resends a message
+// that is being sent to the old one.
 func (w *worker) put(s settings) {
 	if s.url != w.set.url {
 		w.queue.Retry, w.queue.Fails, w.queue.unsure = time.Time{}, 0, false
@@ -66,7 +68,7 @@ func (w *worker) put(s settings) {
 
 func (w *worker) remove() {
 	if n := len(w.queue.Pending); n > 0 {
-		w.log.Warn("events are not sent: the target is not configured any more", "events", n)
+		w.log.Warn("events will not be sent: the target is no longer configured", "events", n)
 	}
 	w.queue = queue{}
 	w.stop()
@@ -102,8 +104,8 @@ func (w *worker) add(all []news, now time.Time) {
 	poke(w.wake)
 }
 
-// wants reports whether some news are for this target: by its rule and the
-// target's severity, or since the target knows that the alert began.
+// wants reports whether this target gets some news: by the rule and the target's severity, or
+// because the target knows that the alert began.
 func (w *worker) wants(n *news) bool {
 	if n.event.IsOver() && w.queue.expects(n.event.ID) {
 		return true
@@ -115,18 +117,18 @@ func (w *worker) wants(n *news) bool {
 // noteDropped notes the events that were dropped since then.
 func (w *worker) noteDropped(before dropped) {
 	for why, n := range map[string]int{
-		"too many wait": w.queue.Crowded - before.Crowded,
+		"too many are waiting":                     w.queue.Crowded - before.Crowded,
 		"they could not be delivered within a day": w.queue.Late - before.Late,
 	} {
 		if n > 0 {
 			w.state.Dropped += uint64(n)
-			w.log.Warn("events were dropped and are not sent", "events", n, "why", why)
+			w.log.Warn("events were dropped and will not be sent", "events", n, "why", why)
 		}
 	}
 }
 
-// run sends messages until ctx ends. Then messages have endTime more: one that
-// is under way, and one of what waits for others.
+// run sends messages until ctx ends. Then it has endTime to finish the message being sent and to
+// send one with the waiting events.
 func (w *worker) run(ctx context.Context) {
 	sending, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -172,7 +174,7 @@ func (w *worker) deliver(ctx context.Context) {
 
 	title, body, err := set.templates.write(set.service, events, about)
 	if err != nil { // it worked on the examples
-		w.log.Warn("the target's template fails: the default one is used", "err", err)
+		w.log.Warn("the target's template failed: using the default one", "err", err)
 		title, body, err = templates{}.write(set.service, events, about)
 	}
 	if w.of.Flush != nil {
@@ -194,8 +196,8 @@ func (w *worker) deliver(ctx context.Context) {
 	w.of.changed()
 }
 
-// landed notes how a message went. It logs where the target begins to fail,
-// refuses otherwise than before, and takes messages again.
+// landed notes the result of a message. It logs when the target begins to fail, refuses differently
+// than before, or accepts messages again.
 func (w *worker) landed(err error, told dropped, now time.Time) {
 	failed := !w.state.FailingSince.IsZero()
 	if err == nil {
@@ -203,13 +205,13 @@ func (w *worker) landed(err error, told dropped, now time.Time) {
 		w.state.Sent++
 		w.state.LastSuccess, w.state.LastError, w.state.FailingSince = now, "", time.Time{}
 		if failed {
-			w.log.Info("the target takes messages again")
+			w.log.Info("the target accepts messages again")
 		}
 		return
 	}
 	f, ok := err.(*failure) //nolint:errorlint // a sender wraps nothing
 	if !ok {
-		f = &failure{text: "it failed"}
+		f = &failure{text: "sending failed"}
 	}
 	w.queue.failed(now, f)
 	w.state.Failed++
@@ -219,6 +221,6 @@ func (w *worker) landed(err error, told dropped, now time.Time) {
 	}
 	if !failed || f.permanent != w.refusing {
 		w.refusing = f.permanent
-		w.log.Warn("the target does not take messages; gpuwhy tries again for a day", "err", f.text, "permanent", f.permanent)
+		w.log.Warn("the target does not accept messages; gpuwhy retries for a day", "err", f.text, "permanent", f.permanent)
 	}
 }

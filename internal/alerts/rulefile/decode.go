@@ -18,10 +18,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
-// decode reads a node into a struct whose fields have their key as a yaml tag, or
-// several as a keys tag. It refuses unknown keys, and leaves alone what has no key.
-// Where is put before what is wrong, such as "rules[2]: ". It returns the keys that
-// are there; nil where the node is not good.
+// decode reads a node into a struct whose fields have their key as a yaml tag, or several as a keys
+// tag. It refuses unknown keys and leaves fields without a key alone. where is a prefix for errors,
+// such as "rules[2]: ". It returns the keys that are present; nil if the node is invalid.
 func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool {
 	before := len(p.errs)
 	if node.Kind == yaml.AliasNode {
@@ -49,11 +48,11 @@ func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool
 		field, known := fields[key.Value]
 		switch {
 		case !known:
-			p.wrong(key.Line, "%sunknown key %q%s; there are %s", where, key.Value, nearest.Hint(key.Value, names), strings.Join(names, ", "))
+			p.wrong(key.Line, "%sunknown key %q%s; known keys: %s", where, key.Value, nearest.Hint(key.Value, names), strings.Join(names, ", "))
 		case seen[key.Value]:
-			p.wrong(key.Line, "%s%s: is there twice", where, key.Value)
+			p.wrong(key.Line, "%s%s: appears twice", where, key.Value)
 		case value.Tag == "!!null":
-			p.wrong(key.Line, "%s%s: has no value: give it one, or leave it out", where, key.Value)
+			p.wrong(key.Line, "%s%s: has no value: set one, or leave it out", where, key.Value)
 		default:
 			p.value(value, where, key.Value, field)
 		}
@@ -83,8 +82,8 @@ func (p *parser) value(node *yaml.Node, where, key string, field reflect.Value) 
 	}
 }
 
-// duration reads a time as Go writes it: "90s", "1h30m", 0. The YAML package itself
-// refuses a plain 0, and quotes only the beginning of what is no time.
+// duration reads a duration as Go writes it: "90s", "1h30m", 0. The YAML package itself refuses a
+// plain 0, and quotes only the beginning of an invalid one.
 func (p *parser) duration(node *yaml.Node, where string, into *time.Duration) {
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
@@ -119,11 +118,11 @@ var (
 	mismatchPattern = regexp.MustCompile("(?s)^cannot unmarshal !!(\\w+)(?: `(.*)`)? into (.*)$")
 )
 
-// inWords say what a value is that does not fit a Go type; a text by default.
+// inWords say how a value does not fit a Go type; by default it is not a string.
 var inWords = map[string]string{
 	"float64": "not a number", "int": "not a whole number", "bool": "not true or false",
-	"[]int": "not a list of whole numbers", "[]string": "not a list of texts", "[]yaml.Node": "not a list",
-	"time.Duration": "no time: write it as 30s, 5m or 1h30m",
+	"[]int": "not a list of whole numbers", "[]string": "not a list of strings", "[]yaml.Node": "not a list",
+	"time.Duration": "not a duration: write it as 30s, 5m or 1h30m",
 }
 
 func (p *parser) mismatch(err error, where string) {
@@ -141,7 +140,7 @@ func (p *parser) mismatch(err error, where string) {
 			if m[2] != "" {
 				given = strconv.Quote(m[2])
 			}
-			what = given + " is " + cmp.Or(inWords[m[3]], "not a text")
+			what = given + " is " + cmp.Or(inWords[m[3]], "not a string")
 		}
 		p.wrong(line, "%s%s", where, what)
 	}

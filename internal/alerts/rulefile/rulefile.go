@@ -1,6 +1,5 @@
-// Package rulefile reads the YAML file with the rules of alerts and the targets of
-// messages. A file is taken whole or not at all. Its errors have lines, and are
-// reported together.
+// Package rulefile reads the YAML file with alert rules and message targets. A file is accepted as
+// a whole or not at all. Its errors have line numbers and are reported together.
 package rulefile
 
 import (
@@ -29,7 +28,7 @@ const largest = 1 << 20
 //go:embed schema.json
 var Schema []byte
 
-// A File has what a file of rules says.
+// A File is the content of a rules file.
 type File struct {
 	// Rules are all rules: the defaults, as the file changes them, and the
 	// file's own.
@@ -37,15 +36,15 @@ type File struct {
 	Notify notify.Config // who gets messages
 }
 
-// Load reads a file, and checks that the addresses are where it says. A rule with
-// the name of a default one changes what it writes and leaves the rest.
+// Load reads a file and checks that the addresses are where it says. A rule named like a default
+// one changes only the keys it sets.
 func Load(name string, defaults []alert.Rule) (*File, error) {
 	text, err := regular.Read(name, largest)
 	switch {
 	case errors.Is(err, regular.ErrLong):
-		return nil, Errors{{name, 1, "the file is longer than 1 MiB: make it shorter, or name another"}}
+		return nil, Errors{{name, 1, "the file is larger than 1 MiB: shorten it, or name another"}}
 	case errors.Is(err, regular.ErrIrregular):
-		return nil, fmt.Errorf("%s is no regular file, but a folder, a pipe or a device: name a file that has the rules", name)
+		return nil, fmt.Errorf("%s is a folder, a pipe or a device: name a regular file that has the rules", name)
 	case err != nil:
 		return nil, err
 	}
@@ -61,7 +60,7 @@ type Error struct {
 
 func (e Error) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What) }
 
-// Errors are all that is wrong with a file, in the order of its lines.
+// Errors are all errors of a file, in the order of its lines.
 type Errors []Error
 
 func (e Errors) Error() string {
@@ -123,11 +122,11 @@ func (p *parser) root(text []byte) *yaml.Node {
 		return nil
 	case err != nil:
 		line, what := lined(err.Error())
-		p.wrong(line, "no valid YAML: %s", what)
+		p.wrong(line, "invalid YAML: %s", what)
 		return nil
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		p.wrong(1, "one YAML document is read, and there are more")
+		p.wrong(1, "the file has several YAML documents, and only one is allowed")
 		return nil
 	}
 	if root := doc.Content[0]; root.Tag != "!!null" {
@@ -154,7 +153,7 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 			where = fmt.Sprintf("rules[%d] (%s): ", i, written.Name)
 		}
 		if twice {
-			p.wrong(node.Line, "%sname: line %d has a rule of that name", where, line)
+			p.wrong(node.Line, "%sname: line %d already has a rule with that name", where, line)
 			continue
 		}
 		rule, err := begin(&written, keys, defaults)
@@ -169,7 +168,7 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 				for i := range doc.Targets {
 					names = append(names, doc.Targets[i].Name)
 				}
-				p.wrong(lineOf(node, "notify"), "%snotify: there is no target %q%s%s", where, name, nearest.Hint(name, names), thereAre(names))
+				p.wrong(lineOf(node, "notify"), "%snotify: no target is named %q%s%s", where, name, nearest.Hint(name, names), thereAre(names))
 			}
 		}
 		if j := slices.IndexFunc(rules, func(r alert.Rule) bool { return r.Name == rule.Name }); j >= 0 {
@@ -184,9 +183,9 @@ func (p *parser) rules(doc *document, defaults []alert.Rule) []alert.Rule {
 // thereAre lists names at the end of an error.
 func thereAre(names []string) string {
 	if len(names) == 0 {
-		return "; there are no targets"
+		return "; no targets are defined"
 	}
-	return "; there are " + strings.Join(names, ", ")
+	return "; targets: " + strings.Join(names, ", ")
 }
 
 func words[T ~string](all []T) []string {
@@ -197,8 +196,8 @@ func words[T ~string](all []T) []string {
 	return out
 }
 
-// begin returns the rule that one with these keys changes: the default one of its
-// name, or one that fits what it watches. Its error is an [alert.Invalid].
+// begin returns the rule that a rule with these keys starts from: the default one with its name, or
+// one that fits its watch. Its error is an [alert.Invalid].
 func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (rule alert.Rule, err error) {
 	name, watch := written.Name, written.Watch
 	j := slices.IndexFunc(defaults, func(r alert.Rule) bool { return r.Name == name })
@@ -208,11 +207,11 @@ func begin(written *alert.Rule, keys map[string]bool, defaults []alert.Rule) (ru
 	case j >= 0 && (!keys["watch"] || watch == defaults[j].Watch):
 		rule = defaults[j]
 	case j >= 0:
-		return rule, alert.Refuse("watch", "the rule of that name watches %s: leave it out, or take another name", defaults[j].Watch)
+		return rule, alert.Refuse("watch", "the rule with that name watches %s: leave this out, or choose another name", defaults[j].Watch)
 	case !keys["watch"]:
-		return rule, alert.Refuse("watch", "a rule whose name is none of the defaults must say what it watches: one of %s", list(alert.Watches()))
+		return rule, alert.Refuse("watch", "required, because no default rule has that name: one of %s", list(alert.Watches()))
 	case !slices.Contains(alert.Watches(), watch):
-		return rule, alert.Refuse("watch", "%q is nothing that can be watched%s; it must be one of %s", string(watch), nearest.Hint(string(watch), words(alert.Watches())), list(alert.Watches()))
+		return rule, alert.Refuse("watch", "%q is not something gpuwhy can watch%s; use one of %s", string(watch), nearest.Hint(string(watch), words(alert.Watches())), list(alert.Watches()))
 	default:
 		rule = alert.Default(name, watch)
 	}

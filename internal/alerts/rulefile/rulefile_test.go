@@ -111,62 +111,62 @@ func TestBadFiles(t *testing.T) {
 		structural bool
 		want       string
 	}{
-		{"no YAML", "rules:\n\t- x", false, "line 2: no valid YAML: found character that cannot start any token"},
-		{"two documents", "rules: []\n---\nrules: []", false, "line 1: one YAML document is read, and there are more"},
+		{"no YAML", "rules:\n\t- x", false, "line 2: invalid YAML: found character that cannot start any token"},
+		{"two documents", "rules: []\n---\nrules: []", false, "line 1: the file has several YAML documents, and only one is allowed"},
 		{"a list", "- a", structural, "line 1: must be a map of keys and values"},
-		{"unknown key", "rule: []", structural, `line 1: unknown key "rule" (did you mean "rules"?); there are rules, targets, group_wait, group_interval, public_url`},
+		{"unknown key", "rule: []", structural, `line 1: unknown key "rule" (did you mean "rules"?); known keys: rules, targets, group_wait, group_interval, public_url`},
 		{"unknown key of a rule", "rules:\n- name: hot\n  hodl: 3s\n", structural,
-			`line 3: rules[0]: unknown key "hodl" (did you mean "hold"?); there are name, watch, above, below, margin, hold, clear, cooldown, repeat, severity, scope, codes, ignore_codes, enabled, notify`},
-		{"unknown key of a scope", "rules:\n- name: hot\n  scope:\n    gpu: [a]\n", structural, `line 4: rules[0]: scope: unknown key "gpu" (did you mean "gpus"?); there are nodes, gpus, users, processes`},
-		{"twice a key", "rules:\n- name: hot\n  above: 80\n  above: 90\n", false, "line 4: rules[0]: above: is there twice"},
-		{"no value", "rules:\n- name: hot\n  above:\n", structural, "line 3: rules[0]: above: has no value: give it one, or leave it out"},
+			`line 3: rules[0]: unknown key "hodl" (did you mean "hold"?); known keys: name, watch, above, below, margin, hold, clear, cooldown, repeat, severity, scope, codes, ignore_codes, enabled, notify`},
+		{"unknown key of a scope", "rules:\n- name: hot\n  scope:\n    gpu: [a]\n", structural, `line 4: rules[0]: scope: unknown key "gpu" (did you mean "gpus"?); known keys: nodes, gpus, users, processes`},
+		{"twice a key", "rules:\n- name: hot\n  above: 80\n  above: 90\n", false, "line 4: rules[0]: above: appears twice"},
+		{"no value", "rules:\n- name: hot\n  above:\n", structural, "line 3: rules[0]: above: has no value: set one, or leave it out"},
 		{"no name", "rules:\n- above: 3\n", structural, "line 2: rules[0]: name: every rule needs one"},
 		{"a bad name", "rules:\n- name: a b\n  watch: lost\n", structural, `line 2: rules[0] (a b): name: "a b" must be letters, digits, '_' and '-', at most 64 of them`},
-		{"twice a name", "rules:\n- name: hot\n- name: hot\n", false, "line 3: rules[1] (hot): name: line 2 has a rule of that name"},
-		{"no watch", "rules:\n- name: mine\n", false, "line 2: rules[0] (mine): watch: a rule whose name is none of the defaults must say what it watches: one of " + list(alert.Watches())},
-		{"unknown watch", "rules:\n- name: mine\n  watch: smell\n", structural, `line 3: rules[0] (mine): watch: "smell" is nothing that can be watched; it must be one of ` + list(alert.Watches())},
-		{"a misspelt watch", "rules:\n- name: mine\n  watch: temprature\n", structural, `line 3: rules[0] (mine): watch: "temprature" is nothing that can be watched (did you mean "temperature"?); it must be one of ` + list(alert.Watches())},
-		{"a misspelt target", "rules:\n- name: hot\n  notify: [op]\ntargets: [{name: ops, url_env: OPS}]\n", false, `line 3: rules[0] (hot): notify: there is no target "op" (did you mean "ops"?); there are ops`},
-		{"another watch", "rules:\n- name: hot\n  watch: fan\n", false, "line 3: rules[0] (hot): watch: the rule of that name watches temperature: leave it out, or take another name"},
+		{"twice a name", "rules:\n- name: hot\n- name: hot\n", false, "line 3: rules[1] (hot): name: line 2 already has a rule with that name"},
+		{"no watch", "rules:\n- name: mine\n", false, "line 2: rules[0] (mine): watch: required, because no default rule has that name: one of " + list(alert.Watches())},
+		{"unknown watch", "rules:\n- name: mine\n  watch: smell\n", structural, `line 3: rules[0] (mine): watch: "smell" is not something gpuwhy can watch; use one of ` + list(alert.Watches())},
+		{"a misspelt watch", "rules:\n- name: mine\n  watch: temprature\n", structural, `line 3: rules[0] (mine): watch: "temprature" is not something gpuwhy can watch (did you mean "temperature"?); use one of ` + list(alert.Watches())},
+		{"a misspelt target", "rules:\n- name: hot\n  notify: [op]\ntargets: [{name: ops, url_env: OPS}]\n", false, `line 3: rules[0] (hot): notify: no target is named "op" (did you mean "ops"?); targets: ops`},
+		{"another watch", "rules:\n- name: hot\n  watch: fan\n", false, "line 3: rules[0] (hot): watch: the rule with that name watches temperature: leave this out, or choose another name"},
 		{"a word for a number", "rules:\n- name: hot\n  above: high\n", structural, `line 3: rules[0]: "high" is not a number`},
 		{"a list for a number", "rules:\n- name: hot\n  above: [1]\n", structural, "line 3: rules[0]: a list is not a number"},
-		{"a word for a list", "rules:\n- name: hot\n  notify: ops\n", structural, `line 3: rules[0]: "ops" is not a list of texts`},
+		{"a word for a list", "rules:\n- name: hot\n  notify: ops\n", structural, `line 3: rules[0]: "ops" is not a list of strings`},
 		{"a word for rules", "rules: none", structural, `line 1: "none" is not a list`},
-		{"a number for a time", "rules:\n- name: hot\n  hold: 30\n", structural, `line 3: rules[0]: "30" is no time: write it as 30s, 5m or 1h30m`},
-		{"a long word for a time", "rules:\n- name: hot\n  hold: temperature_margin\n", structural, `line 3: rules[0]: "temperature_margin" is no time: write it as 30s, 5m or 1h30m`},
-		{"a list for a time", "rules:\n- name: hot\n  hold: [1s]\n", structural, "line 3: rules[0]: a list is no time: write it as 30s, 5m or 1h30m"},
-		{"lines for a time", "rules:\n- name: hot\n  hold: |\n    1s\n    2s\n", structural, `line 3: rules[0]: "1s\n2s\n" is no time: write it as 30s, 5m or 1h30m`},
+		{"a number for a time", "rules:\n- name: hot\n  hold: 30\n", structural, `line 3: rules[0]: "30" is not a duration: write it as 30s, 5m or 1h30m`},
+		{"a long word for a time", "rules:\n- name: hot\n  hold: temperature_margin\n", structural, `line 3: rules[0]: "temperature_margin" is not a duration: write it as 30s, 5m or 1h30m`},
+		{"a list for a time", "rules:\n- name: hot\n  hold: [1s]\n", structural, "line 3: rules[0]: a list is not a duration: write it as 30s, 5m or 1h30m"},
+		{"lines for a time", "rules:\n- name: hot\n  hold: |\n    1s\n    2s\n", structural, `line 3: rules[0]: "1s\n2s\n" is not a duration: write it as 30s, 5m or 1h30m`},
 		{"lines for a number", "rules:\n- name: hot\n  above: |\n    1\n    2\n", structural, `line 3: rules[0]: "1\n2\n" is not a number`},
 		{"not a number", "rules:\n- name: hot\n  above: .nan\n", false, "line 3: rules[0] (hot): above: must be from -50 to 200 °C"},
 		{"too much", "rules:\n- name: hot\n  hold: 1s\n  above: 900\n", false, "line 4: rules[0] (hot): above: must be from -50 to 200 °C"},
 		{"the wrong side", "rules:\n- name: too_hot\n  above: 5\n", false, "line 3: rules[0] (too_hot): above: temperature_margin fires below its threshold: write below"},
 		{"the other wrong side", "rules:\n- name: hot\n  below: 5\n", false, "line 3: rules[0] (hot): below: temperature fires above its threshold: write above"},
-		{"a threshold of a condition", "rules:\n- name: lost\n  above: 5\n", false, "line 3: rules[0] (lost): above: lost either is so or not: it has no threshold and no margin"},
+		{"a threshold of a condition", "rules:\n- name: lost\n  above: 5\n", false, "line 3: rules[0] (lost): above: lost is a condition: it has no threshold or margin"},
 		{"a negative margin", "rules:\n- name: hot\n  margin: -1\n", structural, "line 3: rules[0] (hot): margin: must be from 0 to 250 °C"},
 		{"a negative time", "rules:\n- name: hot\n  clear: -1s\n", structural, "line 3: rules[0] (hot): clear: must be from 0s to 720h"},
 		{"repeats too often", "rules:\n- name: hot\n  repeat: 1s\n", false, "line 3: rules[0] (hot): repeat: must be 0s, for never, or at least 1m"},
-		{"a hold of what is counted", "rules:\n- name: xid\n  hold: 1m\n", false, "line 3: rules[0] (xid): hold: xid is counted, and does not stay: it can't be held"},
-		{"a cool-down of what is counted", "rules:\n- name: xid\n  cooldown: 1m\n", false, "line 3: rules[0] (xid): cooldown: xid is counted: what came during a cool-down would be lost; give a longer clear instead"},
-		{"above all there is", "rules:\n- name: high_gpu_usage\n  above: 100\n", false, "line 3: rules[0] (high_gpu_usage): above: must be less than 100 %: nothing is above that"},
-		{"no code left", "rules:\n- {name: bus, watch: xid, codes: [79], ignore_codes: [79]}\n", false, "line 2: rules[0] (bus): ignore_codes: leaves none of the codes that are counted"},
-		{"a scope that can't be", "rules:\n- name: hot\n  scope:\n    users: [a]\n", false, "line 4: rules[0] (hot): scope.users: temperature can't be narrowed so"},
-		{"a bad pattern", "rules:\n- name: hot\n  scope:\n    gpus: ['[']\n", false, `line 4: rules[0] (hot): scope.gpus: "[" is no pattern`},
+		{"a hold of what is counted", "rules:\n- name: xid\n  hold: 1m\n", false, "line 3: rules[0] (xid): hold: xid is a count, so it has no hold time"},
+		{"a cool-down of what is counted", "rules:\n- name: xid\n  cooldown: 1m\n", false, "line 3: rules[0] (xid): cooldown: xid is a count, and a cooldown would lose events: use a longer clear instead"},
+		{"above all there is", "rules:\n- name: high_gpu_usage\n  above: 100\n", false, "line 3: rules[0] (high_gpu_usage): above: must be below 100 %, since nothing can be above that"},
+		{"no code left", "rules:\n- {name: bus, watch: xid, codes: [79], ignore_codes: [79]}\n", false, "line 2: rules[0] (bus): ignore_codes: excludes every code in codes"},
+		{"a scope that can't be", "rules:\n- name: hot\n  scope:\n    users: [a]\n", false, "line 4: rules[0] (hot): scope.users: does not apply to temperature"},
+		{"a bad pattern", "rules:\n- name: hot\n  scope:\n    gpus: ['[']\n", false, `line 4: rules[0] (hot): scope.gpus: "[" is not a valid pattern`},
 		{"codes of others", "rules:\n- name: hot\n  codes: [1]\n", false, "line 3: rules[0] (hot): codes: only rules that watch xid have codes"},
-		{"a negative code", "rules:\n- name: xid\n  codes: [-1]\n", structural, "line 3: rules[0] (xid): codes: a code is 0 or more"},
+		{"a negative code", "rules:\n- name: xid\n  codes: [-1]\n", structural, "line 3: rules[0] (xid): codes: codes must be 0 or more"},
 		{"a bad severity", "rules:\n- name: hot\n  severity: fatal\n", structural, `line 3: rules[0] (hot): severity: "fatal" must be one of [info warning critical]`},
-		{"a target that is not there", "rules:\n- name: hot\n  notify: [ops]\n", false, `line 3: rules[0] (hot): notify: there is no target "ops"; there are no targets`},
+		{"a target that is not there", "rules:\n- name: hot\n  notify: [ops]\n", false, `line 3: rules[0] (hot): notify: no target is named "ops"; no targets are defined`},
 		{"targets that are not there", "rules:\n- name: hot\n  notify: [x, ops, y]\n- name: too_hot\n  notify: [z]\ntargets: [{name: ops, url_env: OPS}]\n", false,
-			"line 3: rules[0] (hot): notify: there is no target \"x\"; there are ops\nline 3: rules[0] (hot): notify: there is no target \"y\"; there are ops\nline 5: rules[1] (too_hot): notify: there is no target \"z\"; there are ops"},
+			"line 3: rules[0] (hot): notify: no target is named \"x\"; targets: ops\nline 3: rules[0] (hot): notify: no target is named \"y\"; targets: ops\nline 5: rules[1] (too_hot): notify: no target is named \"z\"; targets: ops"},
 		{"a target without a name", "targets:\n- url_env: OPS\n", structural, "line 2: targets[0].name: must be letters, digits, '_' and '-', at most 64 of them"},
 		{"no address", "targets:\n- name: ops\n", structural, "line 2: targets[0].url: give exactly one of url, url_env and url_file"},
 		{"two addresses", "targets:\n- name: ops\n  url_env: OPS\n  url_file: /run/ops\n", structural, "line 2: targets[0].url: give exactly one of url, url_env and url_file"},
-		{"unknown key of a target", "targets:\n- name: ops\n  uri: x\n", structural, `line 3: targets[0]: unknown key "uri" (did you mean "url"?); there are name, url, url_env, url_file, severity, title, message`},
+		{"unknown key of a target", "targets:\n- name: ops\n  uri: x\n", structural, `line 3: targets[0]: unknown key "uri" (did you mean "url"?); known keys: name, url, url_env, url_file, severity, title, message`},
 		{"a bad template", "targets:\n- name: ops\n  url_env: OPS\n  title: '{{'\n", false, "line 4: targets[0].title: "},
-		{"a bad wait", "group_wait: 30\n", structural, `line 1: "30" is no time: write it as 30s, 5m or 1h30m`},
+		{"a bad wait", "group_wait: 30\n", structural, `line 1: "30" is not a duration: write it as 30s, 5m or 1h30m`},
 		{"a long wait", "# first\ngroup_wait: 1h\n", false, "line 2: group_wait: must be from 0s to 10m"},
 		{"all at once", "rules:\n- name: hot\n  above: 900\n- name: xid\n  hold: 1m\n- nam: x\n", structural,
-			"line 3: rules[0] (hot): above: must be from -50 to 200 °C\nline 5: rules[1] (xid): hold: xid is counted, and does not stay: it can't be held\n" +
-				`line 6: rules[2]: unknown key "nam" (did you mean "name"?); there are name, watch, above, below, margin, hold, clear, cooldown, repeat, severity, scope, codes, ignore_codes, enabled, notify`},
+			"line 3: rules[0] (hot): above: must be from -50 to 200 °C\nline 5: rules[1] (xid): hold: xid is a count, so it has no hold time\n" +
+				`line 6: rules[2]: unknown key "nam" (did you mean "name"?); known keys: name, watch, above, below, margin, hold, clear, cooldown, repeat, severity, scope, codes, ignore_codes, enabled, notify`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestLoad(t *testing.T) {
 	if _, err := Load(name, nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if _, err := Load(dir, nil); err == nil || err.Error() != dir+" is no regular file, but a folder, a pipe or a device: name a file that has the rules" {
+	if _, err := Load(dir, nil); err == nil || err.Error() != dir+" is a folder, a pipe or a device: name a regular file that has the rules" {
 		t.Errorf("a folder: %v", err)
 	}
 	write := func(text string) {
@@ -242,7 +242,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("a bad file: %v", err)
 	}
 	write(strings.Repeat("#", largest+1))
-	if _, err := Load(name, alert.Defaults()); err == nil || err.Error() != name+":1: the file is longer than 1 MiB: make it shorter, or name another" {
+	if _, err := Load(name, alert.Defaults()); err == nil || err.Error() != name+":1: the file is larger than 1 MiB: shorten it, or name another" {
 		t.Errorf("a long file: %v", err)
 	}
 	write("targets:\n- {name: a, url_env: GPUWHY_TEST_NOWHERE}\n- {name: b, url_env: GPUWHY_TEST_SECRET}\n")

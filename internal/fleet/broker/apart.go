@@ -20,37 +20,37 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// Name is that of the helper that is the server, see [helper.Run].
+// Name is the name of the helper process that runs the server; see [helper.Run].
 const Name = "fleet"
 
 const (
-	// ready is how long a start waits for the server, where it was there before: its disk may take no writes now.
+	// ready is how long a start waits for a server that has run before: its disk may accept no writes now.
 	ready = 5 * time.Second
-	// goodbye is how long the server has to end, dialing how long it has to take a connection.
+	// goodbye is how long the server has to shut down, dialing how long it has to accept a connection.
 	goodbye, dialing = 2 * time.Second, 2 * time.Second
-	// startAgain is the pause before the server is started again; it doubles up to longestPause while it does not start.
+	// startAgain is the pause before the server is restarted. While it does not start, the pause doubles up to longestPause.
 	startAgain, longestPause = time.Second, time.Minute
-	// copied is how many bytes of a connection are passed on at once, and mostPassed how many connections.
+	// copied is how many bytes of a connection are forwarded at once, and mostPassed how many connections.
 	copied, mostPassed = 8 << 10, maxConnections + 64
 )
 
-// A Server is what carries a fleet: a [Broker], or one in a process of its own.
+// A Server is a fleet's server: a [Broker], or one in its own process.
 type Server interface {
 	Addr() net.Addr
 	InProcess() nats.InProcessConnProvider
 	Credentials() string
 	Trouble() (what *gpu.Advice, since time.Time)
-	// Pid is that of the process that is the server; 0: this one is, or there is none now.
+	// Pid returns the server's process; 0 if it is this one, or if there is none now.
 	Pid() int
 	Close() error
 }
 
-// Pid is 0.
+// Pid returns 0.
 func (b *Broker) Pid() int { return 0 }
 
-// StartApart is [Start] of a server in a process of its own: a disk that hangs can hold that one alone. This process has the
-// address, and passes connections on. Where the server has been there before, and its disk takes no writes, it is there as soon as the disk
-// does. On systems without helpers it is Start.
+// StartApart is like [Start], but runs the server in its own process, so that a hanging disk blocks only that process. This
+// process listens on the address and forwards connections. If the server has run before and its disk accepts no writes now,
+// StartApart does not wait: the server starts once the disk does. On systems without helpers it is Start.
 func StartApart(ctx context.Context, cfg Config) (Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -62,7 +62,7 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 	if _, err := a.helper.Begin(); err != nil {
 		err = errors.Join(err, a.helper.Close(0))
 		if !errors.Is(err, errors.ErrUnsupported) {
-			cfg.Log.Warn("the server of the fleet runs in gpuwhy's own process, which a disk that hangs can hold up", "err", err)
+			cfg.Log.Warn("the fleet's server runs in gpuwhy's own process, so a hanging disk can block both", "err", err)
 		}
 		return Start(ctx, cfg)
 	}
@@ -89,7 +89,7 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 			err = errNotThere
 			break
 		}
-		cfg.Log.Warn("the server of the fleet is not there yet", "err", errNotThere)
+		cfg.Log.Warn("the fleet's server has not started yet", "err", errNotThere)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.Close())
@@ -98,11 +98,11 @@ func StartApart(ctx context.Context, cfg Config) (Server, error) {
 }
 
 var errNotThere = &gpu.Advice{
-	What: "the server of the fleet does not start", Try: "look at the disk of the state directory: it takes no writes, or is slow; the server begins by itself when it does",
+	What: "the fleet's server does not start", Try: "check the disk of the state directory, which accepts no writes or is slow; the server starts once it accepts writes",
 }
 
 var errEnded = &gpu.Advice{
-	What: "the process that is the server of the fleet has ended", Try: "wait a few seconds: gpuwhy starts it again, and machines come back by themselves; gpuwhy's log says why it ended",
+	What: "the process of the fleet's server has ended", Try: "wait a few seconds: gpuwhy restarts it, and machines reconnect; gpuwhy's log says why it ended",
 }
 
 // apart is a server in a helper.
@@ -126,7 +126,7 @@ type apart struct {
 	closed  bool
 }
 
-// order is what the helper is told first.
+// order is the first message to the helper.
 type order struct {
 	Dir, Listen string
 	Address     string // on which the program takes connections
@@ -134,7 +134,7 @@ type order struct {
 	Patience    time.Duration
 }
 
-// report is what the helper tells, whenever it changes.
+// report is the helper's message about its state, sent whenever the state changes.
 type report struct {
 	Port      int    // 0: the server has not started
 	What, Try string // what is wrong; empty: nothing
@@ -165,7 +165,7 @@ func reportOf(err error) *report {
 	return &report{Err: err.Error()}
 }
 
-// attend has a server run, until Close.
+// attend keeps a server running until Close.
 func (a *apart) attend() {
 	for fails := 0; a.ctx.Err() == nil; fails++ {
 		if p, err := a.helper.Running(); err == nil && a.hear(p) {
@@ -180,7 +180,7 @@ func (a *apart) attend() {
 	}
 }
 
-// hear tells a helper to be the server, and takes what it tells, until it ends. It reports whether the server was there.
+// hear tells a helper to be the server, and handles its reports until it ends. It reports whether the server started.
 func (a *apart) hear(p *helper.Process) (was bool) {
 	conn, err := p.Dial()
 	if err != nil {
@@ -226,7 +226,7 @@ func (a *apart) note(p *helper.Process, r *report) {
 	}
 }
 
-// accept takes connections, and passes each on.
+// accept accepts connections, and forwards each.
 func (a *apart) accept() {
 	for {
 		conn, err := a.ln.Accept()
@@ -234,7 +234,7 @@ func (a *apart) accept() {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // such as no file descriptor left
-			a.cfg.Log.Warn("the server of the fleet can't take a connection", "err", err)
+			a.cfg.Log.Warn("the fleet's server can't accept a connection", "err", err)
 			again := time.NewTimer(startAgain)
 			select {
 			case <-again.C:
@@ -252,7 +252,7 @@ func (a *apart) accept() {
 	}
 }
 
-// keep has a connection be closed with the server, unless there are too many.
+// keep registers a connection to be closed with the server; false if there are too many.
 func (a *apart) keep(conn net.Conn) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -271,7 +271,7 @@ func (a *apart) drop(conn net.Conn) {
 	_ = conn.Close() // nothing waits to be written
 }
 
-// pass passes a connection on to the server, until one side ends it.
+// pass forwards a connection to the server, until one side closes it.
 func (a *apart) pass(conn net.Conn) {
 	a.mu.Lock()
 	port, there := a.port, a.process != nil
@@ -290,7 +290,7 @@ func (a *apart) pass(conn net.Conn) {
 	}
 }
 
-// whoConnects tells the server the address of who connects to this program, as the PROXY protocol has it.
+// whoConnects is the header of the PROXY protocol that tells the server a client's address.
 func whoConnects(conn net.Conn) string {
 	from, is := conn.RemoteAddr().(*net.TCPAddr)
 	to, also := conn.LocalAddr().(*net.TCPAddr)
@@ -305,7 +305,7 @@ func whoConnects(conn net.Conn) string {
 	return fmt.Sprintf("PROXY %s %s %s %d %d\r\n", family, source, target, from.Port, to.Port)
 }
 
-// join passes bytes on both ways, until one side ends.
+// join forwards bytes in both directions, until one side ends.
 func join(a, b net.Conn) {
 	done := make(chan struct{}, 2)
 	pass := func(to, from net.Conn) {
@@ -320,13 +320,13 @@ func join(a, b net.Conn) {
 	<-done
 }
 
-// Addr is where machines connect.
+// Addr returns the address to which machines connect.
 func (a *apart) Addr() net.Addr { return a.ln.Addr() }
 
-// InProcess is how this program connects, with Credentials.
+// InProcess returns how this program connects, with Credentials.
 func (a *apart) InProcess() nats.InProcessConnProvider { return a }
 
-// InProcessConn is a connection of this program.
+// InProcessConn returns a connection for this program.
 func (a *apart) InProcessConn() (net.Conn, error) {
 	a.mu.Lock()
 	p, why := a.process, a.away()
@@ -337,10 +337,10 @@ func (a *apart) InProcessConn() (net.Conn, error) {
 	return p.Dial()
 }
 
-// Credentials is the file with which this program is a hub and a recorder of its own server.
+// Credentials returns the file with which this program is a hub and a recorder of its own server.
 func (a *apart) Credentials() string { return credentialsIn(a.cfg.Dir) }
 
-// Trouble is what keeps the server from running, or from keeping messages, and since when; nil for nothing.
+// Trouble returns why the server does not run or can't store messages, and since when; nil if all is well.
 func (a *apart) Trouble() (what *gpu.Advice, since time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -355,7 +355,7 @@ func (a *apart) Trouble() (what *gpu.Advice, since time.Time) {
 	return a.away(), a.since
 }
 
-// away says why no server is there. The caller holds mu.
+// away says why there is no server. The caller holds mu.
 func (a *apart) away() *gpu.Advice {
 	if a.was && time.Since(a.since) < ready {
 		return errEnded
@@ -363,7 +363,7 @@ func (a *apart) away() *gpu.Advice {
 	return errNotThere
 }
 
-// Pid is that of the helper.
+// Pid returns the helper's pid.
 func (a *apart) Pid() int { return a.helper.Pid() }
 
 // Close ends the server and all connections to it.
@@ -383,7 +383,7 @@ func (a *apart) Close() error {
 	return err
 }
 
-// Serve is the helper that is the server.
+// Serve runs the server in a helper.
 func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
 	state.OnBehalfOf(t.Owner)
 	told, err := t.Accept()
@@ -393,7 +393,7 @@ func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
 	defer told.Close()
 	var o order
 	if err := json.NewDecoder(told).Decode(&o); err != nil {
-		t.Log.Error("the server of the fleet is not told what to do", "err", err)
+		t.Log.Error("the process of the fleet's server can't read its instructions", "err", err)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -436,11 +436,11 @@ func Serve(t *helper.Task, free func(dir string) (uint64, error)) {
 	}
 	b.converse(ctx, tell, conns)
 	if err := b.Close(); err != nil {
-		t.Log.Warn("the server of the fleet did not end well", "err", err)
+		t.Log.Warn("the fleet's server did not shut down cleanly", "err", err)
 	}
 }
 
-// converse takes connections of the program that has started this one, and tells it how the server does.
+// converse accepts connections from the program that started this one, and reports the server's state to it.
 func (b *Broker) converse(ctx context.Context, tell *json.Encoder, conns <-chan net.Conn) {
 	addr, _ := b.server.Addr().(*net.TCPAddr)
 	r := report{Port: addr.Port}

@@ -29,7 +29,7 @@ func startApart(t *testing.T, dir, listen string) Server {
 	return s
 }
 
-// A server in a process of its own carries what one in this process does, within this program and for others; and again after that
+// A server in its own process works like one in this process, for this program and for others, and works again after that
 // process has ended.
 func TestApart(t *testing.T) {
 	t.Parallel()
@@ -90,12 +90,12 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// What keeps a server from starting is said, as by one in this process.
+// If a server can't start, the error is the same as for one in this process.
 func TestApartRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first := startApart(t, dir, "127.0.0.1:0")
-	for listen, says := range map[string]string{"127.0.0.1:0": "another gpuwhy, process ", first.Addr().String(): "another program listens on", "here": "is no address and port"} {
+	for listen, says := range map[string]string{"127.0.0.1:0": "another gpuwhy, process ", first.Addr().String(): "another program is listening on", "here": "is not an address and port"} {
 		s, err := StartApart(t.Context(), Config{Dir: dir, Listen: listen, Patience: testkit.Patience})
 		if _, ok := errors.AsType[*gpu.Advice](err); !ok || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", listen, err)
@@ -106,7 +106,7 @@ func TestApartRefused(t *testing.T) {
 	}
 }
 
-// The address is free once the server is closed, and connections end.
+// Closing the server frees the address and ends connections.
 func TestApartClosed(t *testing.T) {
 	t.Parallel()
 	s, err := StartApart(t.Context(), Config{Dir: t.TempDir(), Listen: "127.0.0.1:0", Patience: testkit.Patience})

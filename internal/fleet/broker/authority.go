@@ -1,6 +1,6 @@
-// Package broker is the NATS server of a fleet that has none: a server in this program, which keeps messages, speaks TLS
-// alone and lets in whom its authority has given credentials. The authority is a file, so that a command can give and
-// revoke credentials while the server runs, and while it does not.
+// Package broker runs a NATS server inside gpuwhy, for fleets without one. The server stores messages, speaks only TLS, and
+// accepts only clients with credentials from its authority. The authority is a file, so that commands can issue and
+// revoke credentials whether or not the server runs.
 package broker
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// Dir is where the server and the authority of a fleet keep their files below a state directory.
+// Dir is the folder, below a state directory, in which a fleet's server and authority keep their files.
 const Dir = "fleet"
 
 const (
@@ -41,24 +41,24 @@ const (
 	// ownCredentials is the file with which the server's own program connects.
 	ownCredentials = "server.creds"
 	longest        = 16 << 20 // bytes of the file
-	// LongestName is how many bytes a name may have: with each of them escaped it is still a subject that servers take.
+	// LongestName is how many bytes a name may have: even with every byte escaped, NATS servers accept it in a subject.
 	LongestName = 512
-	// The CA is not renewed: all machines would have to join anew.
+	// The CA is not renewed, since every machine would have to join again.
 	caLife = 30 * 365 * 24 * time.Hour
-	// lockPatience is how long another command may take with the file.
+	// lockPatience is how long another command may hold the file.
 	lockPatience = 5 * time.Second
 )
 
-// A Member is who may join, or could.
+// A Member is a program that may join the fleet, or was removed from it.
 type Member struct {
 	Kind    Kind      `json:"kind"`
 	Name    string    `json:"name"`
-	Key     string    `json:"key"`              // the public key, by which the server knows its credentials
-	Issued  time.Time `json:"issued"`           // when it got them
-	Removed time.Time `json:"removed,omitzero"` // since when they are revoked; zero while they are not
+	Key     string    `json:"key"`              // the public key that identifies its credentials
+	Issued  time.Time `json:"issued"`           // when the credentials were issued
+	Removed time.Time `json:"removed,omitzero"` // when they were revoked; zero if they were not
 }
 
-// document is the authority, as a file of mode 0600.
+// document is the authority's file, of mode 0600.
 type document struct {
 	Version  int      `json:"version"`
 	Operator string   `json:"operator"` // seeds
@@ -69,10 +69,10 @@ type document struct {
 	Members  []Member `json:"members"`
 }
 
-// An Authority gives credentials of one fleet, and revokes them. Several programs may use one directory.
+// An Authority issues and revokes the credentials of one fleet. Several programs may use one directory.
 type Authority struct{ dir string }
 
-// Secrets are the files of a directory that nobody else may read.
+// Secrets returns the files of a directory that nobody else may read.
 func Secrets(dir string) []string {
 	return []string{filepath.Join(dir, authorityFile), filepath.Join(dir, ownCredentials)}
 }
@@ -83,17 +83,17 @@ func Exists(dir string) bool {
 	return err == nil
 }
 
-// OpenAuthority makes the authority of a directory, or takes the one that is there.
+// OpenAuthority opens the authority of a directory, and creates it if there is none.
 func OpenAuthority(dir string) (*Authority, error) {
 	a := &Authority{dir}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	return a, a.change(func(*document) error { return nil })
 }
 
-// Join gives credentials: a text for a file that only its owner may read, with the certificate of the CA. Those that the
-// name has already stay valid.
+// Join issues credentials: the text of a file that only its owner may read, with the CA's certificate. Earlier credentials
+// of the name stay valid.
 func (a *Authority) Join(kind Kind, name string) (text string, err error) {
 	return a.join(kind, name, time.Time{})
 }
@@ -118,9 +118,9 @@ func (a *Authority) join(kind Kind, name string, expires time.Time) (text string
 	return text, err
 }
 
-// Sign gives credentials for servers that are not ours, with the seed of an account's signing key. issuer is the account's
-// public key where that is another than the seed's; empty for the same. Only the account's administrator can revoke them:
-// key is what to name to it.
+// Sign issues credentials for other NATS servers, with the seed of an account's signing key. issuer is the account's public
+// key, or empty if the seed is the account's own. Only the account's administrator can revoke the credentials; key identifies
+// them to the administrator.
 func Sign(seed []byte, issuer string, kind Kind, name string) (text, key string, err error) {
 	if err := CheckName(name); err != nil {
 		return "", "", err
@@ -129,14 +129,14 @@ func Sign(seed []byte, issuer string, kind Kind, name string) (text, key string,
 	if err == nil {
 		var public string
 		if public, err = account.PublicKey(); err == nil && !nkeys.IsValidPublicAccountKey(public) {
-			err = errors.New("it is the seed of something else")
+			err = errors.New("the seed is not an account's")
 		}
 	}
 	if err != nil {
-		return "", "", &gpu.Advice{What: "that is no seed of a NATS account", Try: "give the file of a signing key of the account, which begins with SA", Err: err}
+		return "", "", &gpu.Advice{What: "the file has no seed of a NATS account", Try: "give the file of one of the account's signing keys, which begins with SA", Err: err}
 	}
 	if issuer != "" && !nkeys.IsValidPublicAccountKey(issuer) {
-		return "", "", &gpu.Advice{What: fmt.Sprintf("%.80q is no public key of a NATS account", issuer), Try: "give the one that 'nsc describe account' prints as its ID, which begins with A"}
+		return "", "", &gpu.Advice{What: fmt.Sprintf("%.80q is not a public key of a NATS account", issuer), Try: "give the account ID that 'nsc describe account' prints, which begins with A"}
 	}
 	return sign(account, issuer, kind, name, time.Time{})
 }
@@ -169,8 +169,8 @@ func sign(account nkeys.KeyPair, issuer string, kind Kind, name string, expires 
 	return string(config), key, err
 }
 
-// Remove revokes all credentials of a name, of whichever kind. A server that runs ends its connections within seconds.
-// Where nobody of that name may join, the error is a [gpu.Advice].
+// Remove revokes all credentials of a name, of every kind. A running server closes its connections within seconds. If no
+// member has the name, the error is a [gpu.Advice].
 func (a *Authority) Remove(name string) error {
 	return a.change(func(d *document) error {
 		removed := false
@@ -180,13 +180,13 @@ func (a *Authority) Remove(name string) error {
 			}
 		}
 		if !removed {
-			return &gpu.Advice{What: fmt.Sprintf("nobody of the name %.300q may join", name), Try: "see the names with 'gpuwhy fleet list'"}
+			return &gpu.Advice{What: fmt.Sprintf("no member of the fleet is called %.300q", name), Try: "list the names with 'gpuwhy fleet list'"}
 		}
 		return nil
 	})
 }
 
-// Members are all who have got credentials, by name and time; also those who were removed.
+// Members returns everyone who has ever got credentials, including those removed, by name and time.
 func (a *Authority) Members() ([]Member, error) {
 	d, err := a.read()
 	if err != nil {
@@ -199,23 +199,23 @@ func (a *Authority) Members() ([]Member, error) {
 	return members, nil
 }
 
-// CheckName says why a name can't be that of a member; a [gpu.Advice].
+// CheckName returns why a name can't be a member's name, as a [gpu.Advice]; nil if it can.
 func CheckName(name string) error {
 	var what string
 	switch {
 	case name == "":
-		what = "a name of the fleet is empty"
+		what = "the name is empty"
 	case len(name) > LongestName:
-		what = fmt.Sprintf("a name of the fleet has %d bytes", len(name))
+		what = fmt.Sprintf("the name has %d bytes", len(name))
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }):
-		what = fmt.Sprintf("%q has characters that no name of the fleet can have", name)
+		what = fmt.Sprintf("the name %q has characters that are not allowed", name)
 	default:
 		return nil
 	}
-	return &gpu.Advice{What: what, Try: fmt.Sprintf("give one of 1 to %d printable bytes", LongestName)}
+	return &gpu.Advice{What: what, Try: fmt.Sprintf("choose a name of 1 to %d bytes, all printable", LongestName)}
 }
 
-// now has no parts of seconds, which revocations don't know.
+// now has whole seconds, since revocations have no smaller parts.
 func now() time.Time { return time.Now().UTC().Truncate(time.Second) }
 
 func (a *Authority) file() string { return filepath.Join(a.dir, authorityFile) }
@@ -223,19 +223,19 @@ func (a *Authority) file() string { return filepath.Join(a.dir, authorityFile) }
 func (a *Authority) read() (*document, error) {
 	text, err := regular.Read(a.file(), longest)
 	if err != nil {
-		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	d := &document{}
 	if err := json.Unmarshal(text, d); err != nil || d.Version != 1 {
 		return nil, &gpu.Advice{
-			What: fmt.Sprintf("the keys of the fleet in %s can't be read", a.file()),
-			Try:  "take the file from a backup; or remove it, and let all machines join anew", Err: err,
+			What: fmt.Sprintf("the fleet's keys in %s can't be read", a.file()),
+			Try:  "restore the file from a backup. If you delete it, every machine must join again", Err: err,
 		}
 	}
 	return d, nil
 }
 
-// change changes the file, while nobody else does.
+// change changes the file while no other program does.
 func (a *Authority) change(do func(*document) error) (err error) {
 	release, err := a.lock()
 	if err != nil {
@@ -265,7 +265,7 @@ func (a *Authority) change(do func(*document) error) (err error) {
 		return err
 	}
 	if err := atomic.WriteFile(a.file(), bytes.NewReader(append(text, '\n'))); err != nil {
-		return fmt.Errorf("the keys of the fleet: %w", err)
+		return fmt.Errorf("the fleet's keys: %w", err)
 	}
 	return a.giveOwner()
 }
@@ -275,11 +275,11 @@ func (a *Authority) lock() (release func() error, err error) {
 		release, holder, err := state.LockFile(filepath.Join(a.dir, lockFile))
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("the keys of the fleet: %w", err)
+			return nil, fmt.Errorf("the fleet's keys: %w", err)
 		case holder == "":
 			return release, nil
 		case time.Now().After(end):
-			return nil, &gpu.Advice{What: "another gpuwhy, " + holder + ", changes the keys of the fleet", Try: "wait until it is done, or end it"}
+			return nil, &gpu.Advice{What: "another gpuwhy, " + holder + ", is changing the fleet's keys", Try: "wait until it is done, or stop it"}
 		}
 	}
 }

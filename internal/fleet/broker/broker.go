@@ -38,35 +38,35 @@ const (
 	maxStore       = 4 << 30 // bytes on disk, for all streams and what writing them takes
 	maxMemory      = 64 << 20
 	maxConnections = 1000
-	// syncAlways has the disk keep a message before the server says that it has it: a machine that sends its past, or an alert, then forgets
-	// it. By default the server would leave up to two minutes of messages to the system.
+	// syncAlways makes the server write each message to disk before it acknowledges it, since a machine forgets its past and its
+	// alerts once they are acknowledged. By default up to two minutes of messages could be lost with the system's cache.
 	syncAlways = true
 	// startPatience is how long the server may take to start, and patience how long a client has for each step of signing in.
 	startPatience, patience = 30 * time.Second, 5 * time.Second
-	// certLife is that of the server's certificate, which is made at each start, and anew when a third is left.
+	// certLife is how long the server's certificate is valid. It is made at each start, and renewed when a third is left.
 	certLife = 90 * 24 * time.Hour
-	// How often the server looks whether a command has changed the authority, and the certificate ends.
+	// How often the server checks whether a command has changed the authority, and whether the certificate expires.
 	look      = time.Second
 	mendPause = 5 * time.Second // between two looks whether a full disk has room
 )
 
-// Config says where the server listens and keeps its files.
+// Config configures a server: where it listens, and where it keeps its files.
 type Config struct {
-	Dir    string   // below the state directory, of this alone; made where it is not
-	Listen string   // address and port; port 0 takes a free one
-	Hosts  []string // names and addresses under which machines reach it, beside those that this machine knows of itself
+	Dir    string   // a folder of its own below the state directory; created if missing
+	Listen string   // address and port; port 0 picks a free one
+	Hosts  []string // names and addresses at which machines reach it, besides those that this machine knows itself
 	Log    *slog.Logger
-	// Free is how many bytes may still be written to the disk of a folder; nil where that is found by writing alone.
+	// Free returns how many bytes may still be written to a folder's disk; nil if only writing can tell.
 	Free func(dir string) (uint64, error)
-	// Patience is how long a client has for each step of signing in and to take what is sent, and the server for an answer; 0: five
-	// seconds, and ten to take what is sent.
+	// Patience is how long a client has for each step of signing in and to receive a message, and the server for an answer; 0: five
+	// seconds, and ten to receive a message.
 	Patience time.Duration
 
 	told   string // where machines connect, if that is not where the server listens; see [StartApart]
 	behind bool   // it is in a helper, and takes connections from the program that has the address, see [StartApart]
 }
 
-// A Broker is a server that runs.
+// A Broker is a running server.
 type Broker struct {
 	dir       string
 	log       *slog.Logger
@@ -85,12 +85,12 @@ type Broker struct {
 	tasks     sync.WaitGroup
 }
 
-// Start starts a server, and returns once programs can connect. Errors that people can do something about are a
+// Start starts a server, and returns once programs can connect. Errors that people can fix are a
 // [gpu.Advice].
 func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	cfg.Patience = cmp.Or(cfg.Patience, patience)
 	if cfg.Dir == "" {
-		return nil, &gpu.Advice{What: "the server of a fleet keeps keys and messages, and has no place for them", Try: "give --state-dir a folder, or leave out --fleet-listen"}
+		return nil, &gpu.Advice{What: "the fleet's server has no folder to keep keys and messages in", Try: "name one with --state-dir, or leave out --fleet-listen"}
 	}
 	b := &Broker{dir: cfg.Dir, log: cfg.Log, hosts: cfg.Hosts, free: cfg.Free, told: cfg.told}
 	if b.log == nil {
@@ -102,9 +102,9 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	release, holder, err := state.LockFile(filepath.Join(cfg.Dir, "server.lock"))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the server of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's server: %w", err)
 	case holder != "":
-		return nil, &gpu.Advice{What: fmt.Sprintf("another gpuwhy, %s, is the server of the fleet of %s", holder, cfg.Dir), Try: "end it, or give this one a --state-dir of its own"}
+		return nil, &gpu.Advice{What: fmt.Sprintf("another gpuwhy, %s, already runs the fleet's server from %s", holder, cfg.Dir), Try: "stop it, or give this one its own --state-dir"}
 	}
 	b.release = release
 	defer func() {
@@ -118,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 	}
 	claims, err := d.claims()
 	if err != nil {
-		return nil, fmt.Errorf("the keys of the fleet: %w", err)
+		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	if err := b.certify(d, cfg.Listen); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
@@ -140,7 +140,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 			return nil, err
 		}
 		if err := os.WriteFile(creds, []byte(text), 0o600); err != nil {
-			return nil, fmt.Errorf("the server of the fleet: %w", err)
+			return nil, fmt.Errorf("the fleet's server: %w", err)
 		}
 	}
 	if b.bus, err = bus.Open(bus.Config{Name: "gpuwhy server", Credentials: creds, InProcess: b.server, Log: b.log, Patience: cfg.Patience}); err != nil {
@@ -158,7 +158,7 @@ func Start(ctx context.Context, cfg Config) (_ *Broker, err error) {
 
 // serve starts the server itself.
 func (b *Broker) serve(ctx context.Context, listen string, patience time.Duration, behind bool, claims *claims) error {
-	// The server would only log that somebody has its port.
+	// The server itself would only log that its port is taken.
 	probe, err := listenOn(ctx, listen)
 	if err != nil {
 		return err
@@ -200,17 +200,17 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 	options.TrustedOperators = append(options.TrustedOperators, claims.operator)
 	options.SystemAccount, options.AccountResolver = claims.system, resolver
 	if b.server, err = natsserver.NewServer(options); err != nil {
-		return fmt.Errorf("the server of the fleet: %w", err)
+		return fmt.Errorf("the fleet's server: %w", err)
 	}
 	b.said = &logger{log: b.log, often: rate.NewLimiter(rate.Every(10*time.Second), 5)}
 	b.server.SetLoggerV2(b.said, false, false, false)
 	b.server.Start()
 	if !b.server.ReadyForConnections(max(startPatience, patience)) || b.said.fatal.Load() != nil {
-		what := "it is not ready after " + max(startPatience, patience).String()
+		what := "it was not ready after " + max(startPatience, patience).String()
 		if text := b.said.fatal.Load(); text != nil {
 			what = *text
 		}
-		return &gpu.Advice{What: "the server of the fleet does not start", Try: "see that there is room on the disk, and who may write to " + b.dir, Err: errors.New(what)}
+		return &gpu.Advice{What: "the fleet's server does not start", Try: "check that the disk has space and that gpuwhy may write to " + b.dir, Err: errors.New(what)}
 	}
 	return nil
 }
@@ -219,16 +219,16 @@ func (b *Broker) serve(ctx context.Context, listen string, patience time.Duratio
 func listenOn(ctx context.Context, listen string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is no address and port", listen), Try: "give an address such as :4222", Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q is not an address and port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return nil, &gpu.Advice{What: fmt.Sprintf("--fleet-listen %q has no port", listen), Try: "give an address such as :4222", Err: err}
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 	if err != nil {
-		what := fmt.Sprintf("the server of the fleet can't listen on %s", listen)
+		what := fmt.Sprintf("the fleet's server can't listen on %s", listen)
 		if neterr.InUse(err) {
-			what = fmt.Sprintf("another program listens on %s", listen)
+			what = fmt.Sprintf("another program is listening on %s", listen)
 		}
 		return nil, &gpu.Advice{What: what, Try: "give --fleet-listen another address or port", Err: err}
 	}
@@ -238,21 +238,21 @@ func listenOn(ctx context.Context, listen string) (net.Listener, error) {
 // store is the folder of messages.
 func (b *Broker) store() string { return filepath.Join(b.dir, "jetstream") }
 
-// Addr is where it listens.
+// Addr returns the address on which the server listens.
 func (b *Broker) Addr() net.Addr { return b.server.Addr() }
 
-// InProcess is how this program connects, with [Broker.Credentials].
+// InProcess returns how this program connects, with [Broker.Credentials].
 func (b *Broker) InProcess() nats.InProcessConnProvider { return b.server }
 
-// Credentials is the file with which this program is a hub and a recorder of its own server.
+// Credentials returns the file with which this program is a hub and a recorder of its own server.
 func (b *Broker) Credentials() string { return credentialsIn(b.dir) }
 
 func credentialsIn(dir string) string { return filepath.Join(dir, ownCredentials) }
 
-// Authority gives and revokes credentials of this server.
+// Authority returns what issues and revokes this server's credentials.
 func (b *Broker) Authority() *Authority { return b.authority }
 
-// Close ends the server. What it keeps is on the disk then.
+// Close ends the server. Everything that it keeps is on the disk then.
 func (b *Broker) Close() (err error) {
 	if b.cancel != nil {
 		b.cancel()
@@ -272,7 +272,7 @@ func (b *Broker) Close() (err error) {
 	return err
 }
 
-// follow applies what commands change in the authority, and renews the certificate.
+// follow applies changes that commands make to the authority, and renews the certificate.
 func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()
@@ -288,7 +288,7 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 		}
 		b.mend()
 		if err := b.renew(d, listen); err != nil {
-			b.log.Error("the certificate of the fleet's server can't be renewed", "err", err)
+			b.log.Error("can't renew the certificate of the fleet's server", "err", err)
 		}
 		state := fileState(b.authority.file())
 		if state == last {
@@ -300,7 +300,7 @@ func (b *Broker) follow(ctx context.Context, d *document, listen string) {
 		}
 		if err != nil {
 			if !failing {
-				b.log.Error("who may join the fleet can't be read: it stays as it was", "err", err)
+				b.log.Error("can't read the list of who may join the fleet: it stays as it was", "err", err)
 			}
 			failing = true
 			continue
@@ -314,7 +314,7 @@ type trouble struct {
 	since time.Time
 }
 
-// Trouble is what keeps the server from keeping messages, and since when; nil for nothing.
+// Trouble returns why the server can't store messages, and since when; nil if it can.
 func (b *Broker) Trouble() (what *gpu.Advice, since time.Time) {
 	t := b.trouble.Load()
 	if t == nil {
@@ -323,9 +323,9 @@ func (b *Broker) Trouble() (what *gpu.Advice, since time.Time) {
 	return &t.what, t.since
 }
 
-// mend lets the server write again after a write has failed, as on a full disk: by itself it refuses all messages of such a
-// stream, without an answer, until it is started anew. That is done once the disk has room. Connections stay, and what
-// was kept is read again.
+// mend makes the server write again after a failed write, for example on a full disk. On its own the server would refuse all
+// messages of such a stream, without an answer, until it is restarted. So mend restarts its storage once the disk has
+// space. Connections stay, and stored messages are read again.
 func (b *Broker) mend() {
 	failed := b.said.unwritten.Load()
 	if failed == nil {
@@ -334,11 +334,11 @@ func (b *Broker) mend() {
 	now := time.Now()
 	if b.trouble.Load() == nil {
 		t := &trouble{gpu.Advice{
-			What: "the server of the fleet can't write what it keeps: machines are shown live, and their past and events wait", Err: errors.New(*failed),
-			Try: "make room on the disk of " + b.dir + "; it goes on by itself",
+			What: "the fleet's server can't write to its disk: machines are still shown live, but their past and events wait", Err: errors.New(*failed),
+			Try: "free space on the disk of " + b.dir + "; the server then continues on its own",
 		}, now}
 		b.trouble.Store(t)
-		b.log.Error("the server of the fleet can't write what it keeps", "try", t.what.Try, "err", t.what.Err)
+		b.log.Error("the fleet's server can't write to its disk", "try", t.what.Try, "err", t.what.Err)
 		return // so that people can read it
 	}
 	if now.Sub(b.tried) < mendPause {
@@ -352,18 +352,18 @@ func (b *Broker) mend() {
 		err = b.server.EnableJetStream(&natsserver.JetStreamConfig{StoreDir: b.store(), MaxStore: maxStore, MaxMemory: maxMemory, SyncAlways: syncAlways, Strict: true})
 	}
 	if err != nil {
-		b.log.Warn("the server of the fleet does not keep messages again yet", "err", err)
+		b.log.Warn("the fleet's server still can't keep messages", "err", err)
 		return
 	}
 	b.said.unwritten.Store(nil)
 	b.trouble.Store(nil)
-	b.log.Info("the server of the fleet keeps messages again")
+	b.log.Info("the fleet's server keeps messages again")
 }
 
 // spare is how much a disk must have free before messages are kept again.
 const spare = 8 << 20 // bytes
 
-// roomy reports whether that much can be written. Only where it seems to be free it is tried: others write to that disk, too.
+// roomy reports whether that much can be written. It only tries if the space seems to be free, since others use that disk too.
 func (b *Broker) roomy() bool {
 	if b.free != nil {
 		if free, err := b.free(b.store()); err == nil && free < spare+spare/4 {
@@ -384,7 +384,7 @@ func fileState(name string) string {
 	return fmt.Sprint(info.ModTime().UnixNano(), info.Size())
 }
 
-// apply lets the server know who was removed, which ends their connections.
+// apply tells the server who was removed, which closes their connections.
 func (b *Broker) apply(d *document) error {
 	claims, err := d.claims()
 	if err != nil {
@@ -402,7 +402,7 @@ func (b *Broker) apply(d *document) error {
 	return nil
 }
 
-// clean takes nodes out of the bucket that were removed and have not joined again.
+// clean deletes nodes from the bucket that were removed and have not joined again.
 func (b *Broker) clean(ctx context.Context, d *document) error {
 	bucket, err := b.bus.JetStream().KeyValue(ctx, bus.Bucket)
 	if err != nil {
@@ -435,7 +435,7 @@ func joined(d *document, name string) bool {
 	return false
 }
 
-// renew makes the certificate anew when it ends soon.
+// renew renews the certificate if it expires soon.
 func (b *Broker) renew(d *document, listen string) error {
 	if time.Until(b.cert.Load().Leaf.NotAfter) > certLife/3 {
 		return nil
@@ -446,12 +446,12 @@ func (b *Broker) renew(d *document, listen string) error {
 	return b.tellInfo()
 }
 
-// certify makes a certificate of the server, for all names of this machine.
+// certify makes the server's certificate, for all names of this machine.
 func (b *Broker) certify(d *document, listen string) error {
 	ca, _ := pem.Decode([]byte(d.CA))
 	caKey, _ := pem.Decode([]byte(d.CAKey))
 	if ca == nil || caKey == nil {
-		return errors.New("the CA of the fleet is damaged")
+		return errors.New("the fleet's CA is damaged")
 	}
 	parent, err := x509.ParseCertificate(ca.Bytes)
 	if err != nil {
@@ -508,7 +508,7 @@ func ownNames() []string {
 	return names
 }
 
-// logger is where the server logs: what others can cause by connecting is told now and then.
+// logger receives the server's log. It limits how often it passes on lines that others can cause by connecting.
 type logger struct {
 	log       *slog.Logger
 	often     *rate.Limiter
@@ -516,7 +516,7 @@ type logger struct {
 	unwritten atomic.Pointer[string] // why a message could not be written; nil: all were
 }
 
-// some tells it now and then, and knows a write that failed by the words of the server, which has no other sign of it.
+// some passes a line on now and then. It recognizes a failed write by the server's words, the only sign of it.
 func (l *logger) some(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	for _, words := range []string{"write error", "failed to store a msg", "disabling JetStream", "will be DISABLED"} {
@@ -525,29 +525,29 @@ func (l *logger) some(format string, v ...any) {
 		}
 	}
 	if l.often.Allow() {
-		l.log.Warn("server of the fleet", "says", text)
+		l.log.Warn("the fleet's server", "says", text)
 	}
 }
 
-// Noticef is for those who look for mistakes.
+// Noticef logs at debug level.
 func (l *logger) Noticef(format string, v ...any) { l.Debugf(format, v...) }
 
-// Warnf is told now and then.
+// Warnf logs now and then.
 func (l *logger) Warnf(format string, v ...any) { l.some(format, v...) }
 
-// Errorf is told now and then.
+// Errorf logs now and then.
 func (l *logger) Errorf(format string, v ...any) { l.some(format, v...) }
 
-// Fatalf keeps why the server does not start, and ends nothing.
+// Fatalf remembers why the server does not start, and does not exit.
 func (l *logger) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.fatal.Store(&text)
 }
 
-// Debugf is for those who look for mistakes.
+// Debugf logs at debug level.
 func (l *logger) Debugf(format string, v ...any) {
-	l.log.Debug("server of the fleet", "says", fmt.Sprintf(format, v...))
+	l.log.Debug("the fleet's server", "says", fmt.Sprintf(format, v...))
 }
 
-// Tracef is not asked for.
+// Tracef does nothing.
 func (l *logger) Tracef(string, ...any) {}

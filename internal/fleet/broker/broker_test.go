@@ -163,7 +163,7 @@ func TestNodeMayDoItsOwn(t *testing.T) {
 	}
 }
 
-// What a node can't do: to publish as another, to read of others, to touch what is kept, in any way.
+// A node can't publish as another node, read messages of others, or change stored data, in any way.
 func TestNodeMayDoNothingElse(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), "127.0.0.1:0")
@@ -250,7 +250,7 @@ func TestNodeMayDoNothingElse(t *testing.T) {
 	}
 }
 
-// The program with the server publishes its own machine, whatever that is called, and is asked by hubs.
+// The program with the server publishes its own machine, under any name, and answers hubs.
 func TestServerMayPublish(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), "127.0.0.1:0")
@@ -340,7 +340,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// A server that starts again has the same keys and messages, and who was connected is so again.
+// A restarted server has the same keys and messages, and its clients reconnect.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	ports, err := testkit.FreePorts(1)
@@ -445,10 +445,10 @@ func TestRefused(t *testing.T) {
 	}()
 	for name, tt := range map[string]struct{ url, creds, want string }{
 		"expired":                {"tls://" + b.Addr().String(), expired, "expired"},
-		"of another fleet":       {"tls://" + b.Addr().String(), jwt + d.CA, "refuses the credentials"},
+		"of another fleet":       {"tls://" + b.Addr().String(), jwt + d.CA, "rejects the fleet credentials"},
 		"another CA":             {"tls://" + b.Addr().String(), jwt + "-----BEGIN CERTIFICATE" + ca, "can't be trusted"},
 		"a CA that is not known": {"nats://" + b.Addr().String(), jwt, "can't be trusted"},
-		"no credentials":         {"nats://" + b.Addr().String(), d.CA, "refuses the credentials"},
+		"no credentials":         {"nats://" + b.Addr().String(), d.CA, "rejects the fleet credentials"},
 		"no server of NATS":      {"tls://" + silent.Addr().String(), expired, "NATS server"},
 		"nobody":                 {"tls://127.0.0.1:1", expired, "no NATS server listens there"},
 	} {
@@ -467,7 +467,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What the server says that it has is on the disk, also after it was mended.
+// Acknowledged messages are on the disk, also after the server's storage was restarted.
 func TestWhatIsAcknowledgedIsOnTheDisk(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), "127.0.0.1:0")
@@ -487,7 +487,7 @@ func TestWhatIsAcknowledgedIsOnTheDisk(t *testing.T) {
 	synced("after it was mended")
 }
 
-// BenchmarkKeep is what keeping one message of the past costs, of about the size that a machine with eight GPUs sends. A machine sends one at a time.
+// BenchmarkKeep measures the cost of storing one message of the past, of about the size that a machine with eight GPUs sends. A machine sends one at a time.
 func BenchmarkKeep(b *testing.B) {
 	server, err := Start(b.Context(), Config{Dir: b.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// claims are what the server has to know of an authority.
+// claims are what the server must know about an authority.
 type claims struct {
 	operator *jwt.OperatorClaims
 	account  *jwt.AccountClaims
@@ -13,7 +13,7 @@ type claims struct {
 	system   string            // public key
 }
 
-// claims signs what the document says.
+// claims signs the content of the document.
 func (d *document) claims() (*claims, error) {
 	operator, operatorKey, err := pair(d.Operator)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// A disk that was full, or had no place for one more file, holds up the fleet only for as long: what was kept is there
-// afterwards, and what was sent meanwhile was refused, not lost.
+// A full disk, or one without space for another file, delays the fleet only while it is full: stored data is still there
+// afterwards, and messages sent meanwhile were refused, not lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 && os.Getenv("CI") == "" {
@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// What can't be read is no full disk, and nothing is started anew for it.
+// A read error is not a full disk, and does not restart the server's storage.
 func TestUnreadableIsNotFull(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -21,19 +21,19 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// infoFile is where a server says where it listens and which names its certificate has, for commands.
+// infoFile is the file in which a server tells commands where it listens and which names its certificate has.
 const infoFile = "server.json"
 
-// Info is what a server says of itself.
+// Info is what a server reports about itself.
 type Info struct {
 	Listen string   `json:"listen"` // address and port, the real one
-	Hosts  []string `json:"hosts"`  // that --fleet-host names
-	Names  []string `json:"names"`  // names and addresses that its certificate has
-	// Answers says that the server runs now; else it is what it said when it ran last.
+	Hosts  []string `json:"hosts"`  // named by --fleet-host
+	Names  []string `json:"names"`  // names and addresses in its certificate
+	// Answers says that the server runs now. Otherwise the Info is from its last run.
 	Answers bool `json:"-"`
 }
 
-// InfoOf returns what the server of a directory says of itself. The error is [fs.ErrNotExist] where none ever ran.
+// InfoOf returns what the server of a directory reports about itself. The error is [fs.ErrNotExist] if none ever ran.
 func InfoOf(ctx context.Context, dir string) (*Info, error) {
 	text, err := regular.Read(filepath.Join(dir, infoFile), longest)
 	if err != nil {
@@ -41,11 +41,11 @@ func InfoOf(ctx context.Context, dir string) (*Info, error) {
 	}
 	i := new(Info)
 	if err := json.Unmarshal(text, i); err != nil {
-		return nil, fmt.Errorf("what the server of the fleet says of itself can't be read: %w", err)
+		return nil, fmt.Errorf("can't read the status file of the fleet's server: %w", err)
 	}
 	host, port, err := net.SplitHostPort(i.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("what the server of the fleet says of itself can't be read: %w", err)
+		return nil, fmt.Errorf("can't read the status file of the fleet's server: %w", err)
 	}
 	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
 		host = "localhost"
@@ -62,7 +62,7 @@ func InfoOf(ctx context.Context, dir string) (*Info, error) {
 	return i, nil
 }
 
-// certificate is that of the server at an address, if it is one of the fleet with that CA.
+// certificate returns the certificate of the server at an address, if it belongs to the fleet with that CA.
 func certificate(ctx context.Context, address string, ca []byte) (*x509.Certificate, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -74,10 +74,10 @@ func certificate(ctx context.Context, address string, ca []byte) (*x509.Certific
 			return nil, err
 		}
 	}
-	// A server of NATS says who it is in one line, before it speaks TLS.
+	// A NATS server identifies itself in one line before it speaks TLS.
 	line, err := bufio.NewReaderSize(conn, longestHello).ReadSlice('\n')
 	if err != nil || !bytes.HasPrefix(line, []byte("INFO ")) {
-		return nil, fmt.Errorf("no server of NATS listens on %s: %w", address, err)
+		return nil, fmt.Errorf("no NATS server listens on %s: %w", address, err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
@@ -109,7 +109,7 @@ func namesOf(leaf *x509.Certificate) []string {
 // answerPatience is how long a server of this machine may take for a connection.
 const answerPatience = 2 * time.Second
 
-// Port is where it listens.
+// Port returns the port on which it listens.
 func (i *Info) Port() string {
 	_, port, _ := net.SplitHostPort(i.Listen) // InfoOf has checked it
 	return port
@@ -128,7 +128,7 @@ func (i *Info) Certified(host string) bool {
 	return of.VerifyHostname(host) == nil
 }
 
-// tellInfo writes it down, where it is another than before.
+// tellInfo writes the file if its content has changed.
 func (b *Broker) tellInfo() error {
 	i := Info{Listen: cmp.Or(b.told, b.Addr().String()), Hosts: b.hosts, Names: namesOf(b.cert.Load().Leaf)}
 	text, err := json.Marshal(i)
@@ -140,7 +140,7 @@ func (b *Broker) tellInfo() error {
 		return nil
 	}
 	if err := atomic.WriteFile(name, bytes.NewReader(append(text, '\n'))); err != nil {
-		return fmt.Errorf("the server of the fleet: %w", err)
+		return fmt.Errorf("the fleet's server: %w", err)
 	}
 	return nil
 }

@@ -2,5 +2,5 @@
 
 package broker
 
-// giveOwner has nothing to do where files have no such owners.
+// giveOwner does nothing on systems whose files have no such owners.
 func (*Authority) giveOwner() error { return nil }

@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 )
 
-// A Kind is what a program of the fleet is.
+// A Kind is the role of a program in the fleet.
 type Kind string
 
 // The kinds.
@@ -16,14 +16,14 @@ const (
 	Node     Kind = "node"
 	Hub      Kind = "hub"
 	Recorder Kind = "recorder"
-	// own is the program with the server: a hub and a recorder, which publishes the machine it runs on under whatever name
-	// that has, and takes removed nodes out of the bucket.
+	// own is the program with the server: a hub and a recorder that also publishes its own machine, under any name, and
+	// deletes removed nodes from the bucket.
 	own Kind = "server"
 )
 
 const api = "$JS.API."
 
-// of are subjects of JetStream about one stream.
+// of returns JetStream's subjects for one stream.
 func of(stream string, operations ...string) (subjects []string) {
 	for _, operation := range operations {
 		subjects = append(subjects, api+operation+"."+stream)
@@ -31,7 +31,7 @@ func of(stream string, operations ...string) (subjects []string) {
 	return subjects
 }
 
-// making is what Prepare asks for.
+// making returns the subjects that Prepare needs.
 func making() (subjects []string) {
 	for _, stream := range []string{bus.BucketStream, bus.EventStream, bus.PastStream} {
 		subjects = append(subjects, of(stream, "STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")...)
@@ -39,14 +39,14 @@ func making() (subjects []string) {
 	return append(subjects, api+"INFO")
 }
 
-// consuming is what who reads a stream asks for.
+// consuming returns the subjects that a reader of a stream needs.
 func consuming(stream string) []string {
 	return append(of(stream+".>", "CONSUMER.CREATE", "CONSUMER.INFO", "CONSUMER.DELETE", "CONSUMER.MSG.NEXT", "DIRECT.GET"),
 		append(of(stream, "CONSUMER.CREATE", "DIRECT.GET", "STREAM.MSG.GET"), "$JS.ACK."+stream+".>", "$JS.FC."+stream+".>")...)
 }
 
-// Permissions are what a program may do, and nothing else. A node publishes under its own token, answers questions
-// to it, and asks JetStream for nothing: it does not learn that there are others.
+// Permissions returns everything that a program may do. A node publishes under its own token, answers questions
+// to it, and may not ask JetStream for anything: it does not learn about other nodes.
 func Permissions(kind Kind, name string) jwt.Permissions {
 	var p jwt.Permissions
 	if kind == Node {

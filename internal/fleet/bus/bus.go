@@ -22,17 +22,17 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Config says where the servers are, and who connects.
+// Config configures a connection: where the servers are, and who connects.
 type Config struct {
 	URLs        []string // of servers, nats:// or tls://; see [ParseURLs]
 	Credentials string   // a file; empty for none
-	Name        string   // of this program in the server's lists
-	// Node is the node that publishes, which has an inbox of its own; empty for hubs and recorders.
+	Name        string   // this program's name in the server's lists
+	// Node is the publishing node, which has its own inbox; empty for hubs and recorders.
 	Node string
 	Log  *slog.Logger // nil: nowhere
-	// InProcess connects to a server in this program, and no URL is used.
+	// InProcess connects to a server in this program, instead of URLs.
 	InProcess nats.InProcessConnProvider
-	// Patience is how long servers have for a connection, and for each answer; 0: five seconds.
+	// Patience is how long servers may take to connect, and for each answer; 0: five seconds.
 	Patience time.Duration
 
 	// Pauses of tests; zero for those below.
@@ -40,24 +40,24 @@ type Config struct {
 }
 
 const (
-	// The pause after a failure begins with shortest and doubles up to rest, all with jitter: a server that comes back
-	// does not have everybody at once. Credentials that the server refused become no better: those are tried seldom.
+	// The pause after a failure starts at shortest and doubles up to rest, with jitter, so that not all programs reconnect to
+	// a restarted server at once. Rejected credentials rarely become valid, so they are retried seldom.
 	shortestPause = 250 * time.Millisecond
 	longestPause  = 15 * time.Second
 	seldomPause   = time.Minute
 
 	patience      = 5 * time.Second
 	closePatience = 2 * time.Second
-	// A server that is gone without a word is known to be after two of these.
+	// After two of these without an answer, the server counts as gone.
 	pingInterval = 10 * time.Second
 
-	// What a subscription that is too slow may have waiting; then messages are dropped.
+	// How much may wait in a subscription that is too slow; beyond that, messages are dropped.
 	pendingMessages = 64 << 10
 	pendingBytes    = 64 << 20
 )
 
-// A Bus is a connection to the servers of a fleet, which is made in the background and made again for as long as it is
-// not closed. Its methods may be called by several goroutines.
+// A Bus is a connection to the servers of a fleet. It connects in the background, and reconnects until it is closed.
+// Several goroutines may call its methods.
 type Bus struct {
 	cfg  Config
 	log  *slog.Logger
@@ -87,8 +87,8 @@ type Bus struct {
 	checking bool
 }
 
-// Open begins to connect. A server that can't be reached is no error. What is: a URL or a file of credentials that
-// will never do; these are a [gpu.Advice].
+// Open begins to connect. An unreachable server is not an error. A URL or a credentials file that can never work is one,
+// a [gpu.Advice].
 func Open(cfg Config) (*Bus, error) {
 	b := &Bus{cfg: cfg, log: cfg.Log, since: time.Now()}
 	b.ctx, b.end = context.WithCancel(context.Background())
@@ -102,7 +102,7 @@ func Open(cfg Config) (*Bus, error) {
 	options := []nats.Option{
 		nats.Name(cfg.Name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(),
 		nats.CustomReconnectDelay(b.pause), nats.Timeout(b.cfg.Patience), nats.PingInterval(max(pingInterval, b.cfg.Patience)), nats.MaxPingsOutstanding(2),
-		nats.ReconnectBufSize(-1), // what is published while there is no connection is an error at once, not late news
+		nats.ReconnectBufSize(-1), // publishing without a connection fails at once, instead of sending old news later
 		nats.SyncQueueLen(pendingMessages), nats.PermissionErrOnSubscribe(true),
 		nats.ConnectHandler(b.connected), nats.ReconnectHandler(b.connected), nats.DisconnectErrHandler(b.disconnected),
 		nats.ReconnectErrHandler(b.disconnected), nats.ErrorHandler(b.failed), nats.NoCallbacksAfterClientClose(),
@@ -133,7 +133,7 @@ func Open(cfg Config) (*Bus, error) {
 	defer b.mu.Unlock()
 	var err error
 	if b.conn, err = nats.Connect(servers, options...); err != nil {
-		return nil, &gpu.Advice{What: "the connection to the fleet can't be set up", Try: "see --fleet and --fleet-credentials", Err: err}
+		return nil, &gpu.Advice{What: "can't set up the connection to the fleet", Try: "check --fleet and --fleet-credentials", Err: err}
 	}
 	if b.js, err = jetstream.New(b.conn, jetstream.WithDefaultTimeout(b.cfg.Patience)); err != nil {
 		b.conn.Close()
@@ -142,7 +142,7 @@ func Open(cfg Config) (*Bus, error) {
 	return b, nil
 }
 
-// Connected waits until there is a connection, and reports whether there is one. It waits as long as a step of signing in may take.
+// Connected waits for a connection, at most as long as a step of signing in may take, and reports whether there is one.
 func (b *Bus) Connected(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.Patience)
 	defer cancel()
@@ -160,8 +160,8 @@ func (b *Bus) Connected(ctx context.Context) bool {
 	return false
 }
 
-// ParseURLs checks where servers are, and gives each a port; an item may have several, with commas. Errors are a
-// [gpu.Advice] and say what a URL has to be.
+// ParseURLs checks the URLs of servers and adds missing ports. An item may have several URLs, separated by commas. Errors are
+// a [gpu.Advice] that says what a URL must look like.
 func ParseURLs(given []string) ([]string, error) {
 	var urls []string
 	for _, item := range given {
@@ -175,36 +175,36 @@ func ParseURLs(given []string) ([]string, error) {
 			}
 			switch {
 			case err != nil || u.Hostname() == "" && u.Opaque == "":
-				what = "is no URL of a NATS server"
+				what = "is not the URL of a NATS server"
 			case u.Scheme != "nats" && u.Scheme != "tls":
 				what = "does not begin with nats:// or tls://"
 			case u.User != nil:
 				// Not with what may be a password.
-				return nil, &gpu.Advice{What: "a URL of the fleet has a user or a token in it, which everybody sees in the list of processes", Try: "put them into a file for --fleet-credentials"}
+				return nil, &gpu.Advice{What: "a --fleet URL contains a user or a token, which everyone can see in the process list", Try: "put it into a file for --fleet-credentials"}
 			case u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
 				what = "has more than a host and a port"
 			case noPort != nil || u.Port() == "0":
-				what = "has no port that a server can have"
+				what = "has an invalid port"
 			}
 			if what != "" {
-				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet a URL such as tls://gpu-1.example.org:4222, several with commas", Err: err}
+				return nil, &gpu.Advice{What: fmt.Sprintf("%.300q %s", text, what), Try: "give --fleet a URL such as tls://gpu-1.example.org:4222; separate several with commas", Err: err}
 			}
 			urls = append(urls, u.Scheme+"://"+net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "4222")))
 		}
 	}
 	if len(urls) == 0 {
-		return nil, &gpu.Advice{What: "no server of a fleet is named", Try: "give --fleet a URL such as tls://gpu-1.example.org:4222"}
+		return nil, &gpu.Advice{What: "no fleet server is named", Try: "give --fleet a URL such as tls://gpu-1.example.org:4222"}
 	}
 	return urls, nil
 }
 
-// Conn is the connection. Whoever subscribes with it sets limits of what may wait; see [Bus.Subscribe].
+// Conn returns the connection. If you subscribe with it, limit what may wait, as [Bus.Subscribe] does.
 func (b *Bus) Conn() *nats.Conn { return b.conn }
 
-// JetStream is what keeps messages. Its errors belong to [Bus.Note].
+// JetStream returns the client for stored messages. Pass its errors to [Bus.Note].
 func (b *Bus) JetStream() jetstream.JetStream { return b.js }
 
-// Subscribe has messages of a subject given to a function, one at a time. What waits has a limit; more is dropped, and
+// Subscribe calls a function with each message of a subject, one at a time. Only a limited amount may wait; more is dropped, and
 // counted in State.
 func (b *Bus) Subscribe(subject string, receive nats.MsgHandler) (*nats.Subscription, error) {
 	sub, err := b.conn.Subscribe(subject, receive)
@@ -217,9 +217,9 @@ func (b *Bus) Subscribe(subject string, receive nats.MsgHandler) (*nats.Subscrip
 	return sub, nil
 }
 
-// Put makes a value a node's state in the bucket, and returns once that is kept. A node may do nothing else with the
-// bucket, so that it can't ask for it as jetstream.KeyValue does. It waits for no longer than its patience: an answer that
-// was lost with a connection never comes.
+// Put stores a value as a node's state in the bucket, and returns once it is stored. A node has no other permission for the
+// bucket, so it can't use jetstream.KeyValue. Put waits no longer than its patience, since an answer that was lost with a
+// connection never arrives.
 func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.Patience)
 	defer cancel()
@@ -231,7 +231,7 @@ func (b *Bus) Put(ctx context.Context, node string, value []byte) error {
 	return nil
 }
 
-// Close sends what waits to be sent, for two seconds at most, and ends the connection.
+// Close sends what still waits, for at most two seconds, and closes the connection.
 func (b *Bus) Close() error {
 	b.mu.Lock() // Prepare starts nothing after this
 	b.end()
@@ -243,7 +243,7 @@ func (b *Bus) Close() error {
 	b.conn.Close()
 	b.tasks.Wait()
 	if err != nil {
-		b.log.Warn("some messages to the fleet were perhaps not sent", "err", err)
+		b.log.Warn("some messages to the fleet may not have been sent", "err", err)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (b *Bus) pause(attempts int) time.Duration {
 	return longest/2 + rand.N(longest/2+1) //nolint:gosec // no secret
 }
 
-// again reads the file of credentials once more. What can't be read, or signs in in another way, changes nothing.
+// again rereads the credentials file. If it can't be read, or signs in in another way, nothing changes.
 func (b *Bus) again() *credentials {
 	now, err := readCredentials(b.cfg.Credentials)
 	b.credsMu.Lock()
@@ -289,12 +289,12 @@ func (b *Bus) connected(conn *nats.Conn) {
 	b.log.Info("connected to the fleet", "server", server)
 	if notTLS != nil && b.cfg.InProcess == nil && !loopback(server) && !b.plain {
 		b.plain = true
-		b.log.Warn("the connection to the fleet is not encrypted: everybody in between can read it", "server", server, "try", "give the servers TLS, and --fleet tls:// URLs")
+		b.log.Warn("the connection to the fleet is not encrypted: anyone in between can read it", "server", server, "try", "set up TLS on the servers, and use tls:// URLs in --fleet")
 	}
 	b.tell()
 }
 
-// disconnected is told of a lost connection, and of a try that failed.
+// disconnected handles a lost connection and a failed attempt.
 func (b *Bus) disconnected(_ *nats.Conn, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +331,7 @@ func (b *Bus) expired() bool {
 	return b.creds != nil && !b.creds.expires.IsZero() && time.Now().After(b.creds.expires)
 }
 
-// failed is told of what goes wrong while there is a connection.
+// failed handles errors during a connection.
 func (b *Bus) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -340,7 +340,7 @@ func (b *Bus) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 		b.dropped++
 		if !b.slow && sub != nil {
 			b.slow = true
-			b.log.Warn("messages of the fleet are dropped: this program is too slow to take them", "subject", sub.Subject)
+			b.log.Warn("dropping messages from the fleet: this program is too slow to process them", "subject", sub.Subject)
 		}
 	case isRefusal(err):
 		b.lost(err)
@@ -352,7 +352,7 @@ func (b *Bus) failed(_ *nats.Conn, sub *nats.Subscription, err error) {
 	}
 }
 
-// isRefusal reports whether the server did not want the credentials.
+// isRefusal reports whether the server rejected the credentials.
 func isRefusal(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired)

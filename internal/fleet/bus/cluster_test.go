@@ -52,7 +52,7 @@ func ports(t *testing.T, n int) []int {
 	return ports
 }
 
-// Three servers: without one all goes on, without two it is said that there is no majority, and with them back all is well.
+// Of three servers, losing one changes nothing. Without two, the state says that there is no majority. Once they are back, all is well.
 func TestClusterOfThree(t *testing.T) {
 	t.Parallel()
 	ports := ports(t, 6)
@@ -130,7 +130,7 @@ func TestClusterOfThree(t *testing.T) {
 	})
 }
 
-// A full stream is a state with what to do, for the node that has filled it; what a recorder takes makes room.
+// A full stream is reported to the node that filled it, with what to do. A recorder that takes messages frees space.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t, alone(t))
@@ -169,7 +169,7 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A bucket that NATS's own client has made loses its roll-ups.
+// Prepare takes roll-ups away from a bucket that NATS's own client has created.
 func TestBucketOfOthers(t *testing.T) {
 	t.Parallel()
 	s := natstest.Start(t, alone(t))
@@ -201,7 +201,7 @@ func TestNoJetStream(t *testing.T) {
 	}
 }
 
-// The example for administrators, with keys of the test's own, is taken by a server and lets a node do what it has to.
+// A server accepts the example for administrators, with the test's own keys, and it lets a node do what it must.
 func TestExampleForAdministrators(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("../../../docs/fleet.md")
@@ -270,7 +270,7 @@ func TestExampleForAdministrators(t *testing.T) {
 	}
 }
 
-// Passwords and tokens, and a server that comes later.
+// Passwords and tokens work, also with a server that starts later.
 func TestCredentialsOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -331,7 +331,7 @@ func TestBadCredentials(t *testing.T) {
 	}
 }
 
-// Connected waits for a server that is there only later, and no longer than it is asked to.
+// Connected waits for a server that starts later, but no longer than asked.
 func TestConnected(t *testing.T) {
 	t.Parallel()
 	s := natstest.InProcess(t)

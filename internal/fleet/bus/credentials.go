@@ -21,10 +21,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
 
-// longest is how long a file of credentials may be, in bytes: it has some certificates at most.
+// longest is the largest credentials file, in bytes: it has a few certificates at most.
 const longest = 256 << 10
 
-// credentials is what a file says: how to sign in, or nothing, and whom to trust.
+// credentials is the content of a file: how to sign in, if at all, and whom to trust.
 type credentials struct {
 	jwt            string // beside which there is a seed
 	seed           nkeys.KeyPair
@@ -37,12 +37,12 @@ type credentials struct {
 var certificate = lazy.Pattern(`(?s)-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----`)
 
 const (
-	tryCredentials = "give --fleet-credentials a file that 'gpuwhy fleet join-command' made, a .creds file of NATS, or one with a line that is a token, " +
+	tryCredentials = "give --fleet-credentials a file made by 'gpuwhy fleet join-command', a NATS .creds file, or a file with one line: a token, " +
 		"user:password or an nkey seed"
-	tryRejoin = "let 'gpuwhy fleet join-command' make new ones on the machine with the server, and put them into the file"
+	tryRejoin = "make new ones with 'gpuwhy fleet join-command' on the server's machine, and put them into the file"
 )
 
-// CheckCredentials says what is wrong with a file of credentials. It connects to nothing.
+// CheckCredentials returns what is wrong with a credentials file. It does not connect.
 func CheckCredentials(name string) error {
 	_, err := readCredentials(name)
 	return err
@@ -52,23 +52,23 @@ func CheckCredentials(name string) error {
 func readCredentials(name string) (*credentials, error) {
 	text, err := regular.Read(name, longest)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("the credentials of the fleet can't be read from %q", name), Try: tryFile(err), Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("can't read the fleet credentials from %q", name), Try: tryFile(err), Err: err}
 	}
 	c, err := parseCredentials(text)
 	if err != nil {
-		return nil, &gpu.Advice{What: fmt.Sprintf("%q has no credentials of a fleet: %v", name, err), Try: tryCredentials, Err: err}
+		return nil, &gpu.Advice{What: fmt.Sprintf("%q has no fleet credentials: %v", name, err), Try: tryCredentials, Err: err}
 	}
 	return c, nil
 }
 
 func tryFile(err error) string {
 	if errors.Is(err, fs.ErrPermission) {
-		return "let the user of gpuwhy own the file, with mode 0600"
+		return "make gpuwhy's user the owner of the file, with mode 0600"
 	}
 	return tryCredentials
 }
 
-// parseCredentials takes what a file has. Errors have no part of it, which is secret.
+// parseCredentials parses a file. Its errors quote nothing of the file, which is secret.
 func parseCredentials(text []byte) (*credentials, error) {
 	c := &credentials{}
 	for _, block := range certificate().FindAll(text, -1) {
@@ -94,7 +94,7 @@ func parseCredentials(text []byte) (*credentials, error) {
 	}
 	switch {
 	case len(lines) == 0 && c.ca == nil:
-		return nil, errors.New("nothing is in it")
+		return nil, errors.New("it is empty")
 	case len(lines) == 0: // trust alone
 	case len(lines) > 1:
 		return nil, fmt.Errorf("it has %d lines", len(lines))
@@ -116,7 +116,7 @@ func (c *credentials) decorated(text []byte) (err error) {
 	}
 	claims, err := jwt.DecodeUserClaims(c.jwt)
 	if err != nil {
-		return errors.New("its JWT is none of a user")
+		return errors.New("its JWT is not a user's")
 	}
 	if claims.Expires > 0 {
 		c.expires = time.Unix(claims.Expires, 0)
@@ -137,8 +137,8 @@ func (c *credentials) nkey(text []byte) (err error) {
 	return nil
 }
 
-// options are how a connection signs in. Each time that it does, it reads the file again: who renews credentials
-// need not restart the program.
+// options returns how a connection signs in. It rereads the file each time, so that renewed credentials
+// need no restart.
 func (c *credentials) options(again func() *credentials) []nats.Option {
 	var options []nats.Option
 	sign := func(nonce []byte) ([]byte, error) { return again().seed.Sign(nonce) }
@@ -157,13 +157,13 @@ func (c *credentials) options(again func() *credentials) []nats.Option {
 	case c.token != "":
 		options = append(options, nats.TokenHandler(func() string { return again().token }))
 	}
-	if c.ca != nil { // who names a CA wants no connection without TLS
+	if c.ca != nil { // a CA in the file means that only TLS is acceptable
 		options = append(options, nats.ClientTLSConfig(nil, func() (*x509.CertPool, error) { return again().ca, nil }))
 	}
 	return options
 }
 
-// like reports whether two sign in in the same way, so that one can stand in for the other.
+// like reports whether both sign in in the same way, so that one can replace the other.
 func (c *credentials) like(other *credentials) bool {
 	return (c.jwt == "") == (other.jwt == "") && (c.seed == nil) == (other.seed == nil) && (c.token == "") == (other.token == "") &&
 		(c.user == "" && c.password == "") == (other.user == "" && other.password == "") && (c.ca == nil) == (other.ca == nil)
@@ -172,6 +172,6 @@ func (c *credentials) like(other *credentials) bool {
 // warnOpen says that others may read the file.
 func warnOpen(name string, log *slog.Logger) {
 	if info, err := os.Stat(name); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		log.Warn("others may read the credentials of the fleet: take that from them", "file", name, "mode", info.Mode().Perm().String(), "try", "chmod 600")
+		log.Warn("others may read the fleet credentials: remove that permission", "file", name, "mode", info.Mode().Perm().String(), "try", "chmod 600")
 	}
 }

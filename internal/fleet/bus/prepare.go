@@ -11,39 +11,40 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Limits bound what the servers keep. Zero leaves what is there, and is the default for what is made.
+// Limits bound what the servers store. Zero leaves existing streams as they are, and means the default for new ones.
 type Limits struct {
-	NodeBytes   int64         // of the whole state of one node; 1 MiB by default, the most that NATS carries in one message
+	NodeBytes   int64         // of one node's whole state; 1 MiB by default, the most that NATS carries in one message
 	BucketBytes int64         // of all states; 1 GiB
 	EventAge    time.Duration // how long events are kept; 7 days
 	EventBytes  int64         // of all events; 256 MiB
-	EventsNode  int64         // how many of one node; 1,000, and older ones go
+	EventsNode  int64         // events of one node; 1,000, then the oldest are dropped
 	PastBytes   int64         // of the past that no recorder has stored yet; 2 GiB
-	PastNode    int64         // messages of one node; 10,000, and newer ones are refused
-	Replicas    int           // 3 where the cluster has so many servers, or else 1
+	PastNode    int64         // messages of one node; 10,000, then newer ones are refused
+	Replicas    int           // 3 if the cluster has that many servers, otherwise 1
 }
 
-// The limits of what is made.
+// The default limits.
 var defaults = Limits{
 	NodeBytes: 1 << 20, BucketBytes: 1 << 30, EventAge: 7 * 24 * time.Hour, EventBytes: 256 << 20, EventsNode: 1_000,
 	PastBytes: 2 << 30, PastNode: 10_000,
 }
 
 const (
-	// Within that time a message with the ID of another of the same stream is the same message.
-	// It is short since whoever sends decides how long the IDs are that the server remembers; hubs and recorders know themselves
-	// what they have had.
+	// Within that time, a second message with the same ID in a stream counts as a duplicate. The time is short because senders
+	// choose the length of the IDs that the server must remember. Hubs and recorders themselves recognize what they have
+	// received.
 	duplicates = 10 * time.Second
 	checkPause = 10 * time.Second
 	// prepareTries is how often Prepare tries a stream.
 	prepareTries = 5
 )
 
-// LargestEvent is how many bytes an event has at most: one node shall not push out what others had to say.
+// LargestEvent is how many bytes an event may have, so that one node can't push out the events of others.
 const LargestEvent = 64 << 10
 
-// streams is what the servers have to have. No stream lets a message remove others (roll-up), set its own end or delete:
-// a node could then remove what belongs to another. That is why the bucket is not made by jetstream's client.
+// streams returns the streams that the servers must have. No stream lets a message remove others (roll-up), set its own
+// expiry or delete, since a node could then remove another node's data. That is why jetstream's client does not create the
+// bucket.
 func (l *Limits) streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		{
@@ -64,8 +65,8 @@ func (l *Limits) streams() []jetstream.StreamConfig {
 	}
 }
 
-// Prepare makes the streams and the bucket, or changes them to the limits. Any number of hubs may do that at once. From
-// then on it is looked after them every ten seconds, which State tells. Errors are a [gpu.Advice].
+// Prepare creates the streams and the bucket, or changes them to fit the limits. Any number of hubs may do that at once. From
+// then on the Bus checks them every ten seconds and reports problems in State. Errors are a [gpu.Advice].
 func (b *Bus) Prepare(ctx context.Context, limits Limits) error {
 	made := limits.or(defaults)
 	for _, want := range made.streams() {
@@ -94,8 +95,8 @@ func (l Limits) or(other Limits) Limits {
 	}
 }
 
-// prepare makes one stream, or changes what is there. It begins anew where another hub was first, perhaps with another
-// number of replicas, and where no answer came, as while servers choose a leader.
+// prepare creates one stream, or changes the existing one. It starts over if another hub was faster, perhaps with another
+// number of replicas, and if no answer arrived, for example while servers elect a leader.
 func (b *Bus) prepare(ctx context.Context, want jetstream.StreamConfig, limits *Limits) (err error) {
 	for range prepareTries {
 		err = b.tryPrepare(ctx, want, limits)
@@ -123,7 +124,7 @@ func (b *Bus) tryPrepare(ctx context.Context, want jetstream.StreamConfig, limit
 	})
 }
 
-// update changes a stream where it is not as it has to be.
+// update changes a stream that is not as it must be.
 func (b *Bus) update(ctx context.Context, is, want jetstream.StreamConfig, limits *Limits) error {
 	next := is
 	next.Subjects, next.Description, next.AllowRollup, next.AllowMsgTTL = want.Subjects, want.Description, false, false
@@ -164,7 +165,7 @@ func (b *Bus) update(ctx context.Context, is, want jetstream.StreamConfig, limit
 
 func given(limit, is int64) int64 { return cmp.Or(limit, is) }
 
-// same compares what Prepare sets.
+// same compares the settings that Prepare makes.
 func same(a, b jetstream.StreamConfig) bool {
 	return len(a.Subjects) == len(b.Subjects) && (len(a.Subjects) == 0 || a.Subjects[0] == b.Subjects[0]) && a.Description == b.Description &&
 		a.AllowRollup == b.AllowRollup && a.AllowMsgTTL == b.AllowMsgTTL && a.Duplicates == b.Duplicates && a.Discard == b.Discard &&
@@ -192,7 +193,7 @@ func (b *Bus) replicated(c jetstream.StreamConfig, replicas int, do func(jetstre
 	return err
 }
 
-// checkAll looks after the streams until Close.
+// checkAll checks the streams until Close.
 func (b *Bus) checkAll() {
 	timer := time.NewTimer(b.cfg.check)
 	defer timer.Stop()
@@ -207,7 +208,7 @@ func (b *Bus) checkAll() {
 	}
 }
 
-// checkOnce is an error where a stream is not there, or has no majority of its servers.
+// checkOnce returns an error if a stream is missing, or has no majority of its servers.
 func (b *Bus) checkOnce() error {
 	ctx, cancel := context.WithTimeout(b.ctx, b.cfg.Patience)
 	defer cancel()

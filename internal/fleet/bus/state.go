@@ -17,31 +17,31 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 )
 
-// State is how it is with the connection.
+// State is the state of the connection.
 type State struct {
 	Connected bool
-	Since     time.Time // since when it is, or is not
+	Since     time.Time // since when it is connected, or is not
 	Server    string    // the URL of the server, without secrets; empty while there is none
-	// Err is what is wrong, and what to do; nil for nothing. A connection without an error may not have been used yet.
+	// Err is what is wrong, and what to do; nil if nothing is known to be. A connection without an error may not have been used yet.
 	Err *gpu.Advice
-	// Dropped is how often messages were dropped since this program took them too slowly.
+	// Dropped is how often messages were dropped because this program processed them too slowly.
 	Dropped uint64
 }
 
-// State says how it is now. It waits for nothing.
+// State returns the current state. It does not wait.
 func (b *Bus) State() State {
 	server := b.conn.ConnectedUrlRedacted()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := State{Connected: server != "", Since: b.since, Server: server, Err: b.worst(), Dropped: b.dropped}
 	if !s.Connected && s.Err == nil {
-		s.Err = &gpu.Advice{What: "the connection to the fleet is not made yet", Try: "wait a few seconds"}
+		s.Err = &gpu.Advice{What: "not connected to the fleet yet", Try: "wait a few seconds"}
 	}
 	return s
 }
 
-// Note takes the result of what was asked of JetStream: its error is part of State until something has worked. Errors
-// that say nothing of servers, such as that of a context that was canceled, change nothing.
+// Note records the result of a JetStream request: its error is part of State until a request succeeds. Errors
+// that say nothing about servers, such as a canceled context, change nothing.
 func (b *Bus) Note(err error) { b.note(&b.stored, err) }
 
 // note takes the result into one of the fields, which mu guards: that streams are there does not end that they take nothing.
@@ -55,7 +55,7 @@ func (b *Bus) note(into **gpu.Advice, err error) {
 	b.tell()
 }
 
-// worst is what people should read first.
+// worst is the problem that people should read about first.
 func (b *Bus) worst() *gpu.Advice {
 	for _, advice := range []*gpu.Advice{b.link, b.stored, b.checked, b.denied} {
 		if advice != nil {
@@ -65,7 +65,7 @@ func (b *Bus) worst() *gpu.Advice {
 	return nil
 }
 
-// tell puts what is wrong into the log, once, and that it is over.
+// tell logs a problem once, and that it is over.
 func (b *Bus) tell() {
 	text := ""
 	worst := b.worst()
@@ -75,14 +75,14 @@ func (b *Bus) tell() {
 	switch {
 	case text == b.told:
 	case worst == nil:
-		b.log.Info("the fleet is well again")
+		b.log.Info("the fleet works again")
 	default:
 		b.log.Warn("the fleet has a problem", "problem", worst.What, "try", worst.Try, "err", worst.Err)
 	}
 	b.told = text
 }
 
-// Codes of JetStream's errors that its client has no names for.
+// Codes of JetStream errors without a name in its client.
 const (
 	codeAccountLimits    = 10002
 	codeNoPeers          = 10005
@@ -99,7 +99,7 @@ const (
 	codeStreamBytesLimit = 10122 // the account wants a limit of bytes of each stream, and a smaller one
 )
 
-// codeOf is JetStream's number of an error; 0 where it has none.
+// codeOf returns JetStream's number of an error; 0 if it has none.
 func codeOf(err error) jetstream.ErrorCode {
 	if api, ok := errors.AsType[jetstream.JetStreamError](err); ok && api.APIError() != nil {
 		return api.APIError().ErrorCode
@@ -107,7 +107,7 @@ func codeOf(err error) jetstream.ErrorCode {
 	return 0
 }
 
-// explainStored explains an error of what was asked of JetStream; nil for those that say nothing of it.
+// explainStored explains the error of a JetStream request; nil for errors that say nothing about it.
 func explainStored(err error) *gpu.Advice {
 	if err == nil {
 		return nil
@@ -116,31 +116,31 @@ func explainStored(err error) *gpu.Advice {
 	advice := &gpu.Advice{Err: err}
 	switch {
 	case code == jetstream.JSErrCodeJetStreamNotEnabled, code == jetstream.JSErrCodeJetStreamNotEnabledForAccount, code == codeNoTier:
-		advice.What = "the NATS server keeps nothing: JetStream is not enabled"
-		advice.Try = "enable JetStream on the servers and for the account of the fleet"
+		advice.What = "the NATS server stores nothing: JetStream is not enabled"
+		advice.Try = "enable JetStream on the servers and for the fleet's account"
 	case code == codeStorage, code == codeNoPeers:
-		advice.What = "the NATS servers have less room than the streams of the fleet may take"
-		advice.Try = "give JetStream and the account 4 GiB, or make the streams first, with smaller limits"
+		advice.What = "the NATS servers have less space than the fleet's streams may need"
+		advice.Try = "give JetStream and the account 4 GiB, or create the streams beforehand with smaller limits"
 	case code == codeStoreFailed, code == codeMemory, code == codeAccountLimits, code == codeInsufficient, code == codeStreamBytesLimit:
 		advice.What = "JetStream is full"
-		advice.Try = "see that recorders run and take what waits, and that the server's disk and the account's limits have room"
+		advice.Try = "check that recorders run and empty the streams, and that the server's disk and the account's limits have space"
 	case code == codeNotAvailable, code == codeCantHandle, code == codeOffline, errors.Is(err, jetstream.ErrNoStreamResponse),
 		errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrNoResponders):
-		advice.What = "JetStream does not answer: the servers that keep messages are no majority or can't write, or the streams of the fleet are not made yet"
-		advice.Try = "see that more than half of the NATS servers run, reach each other and have room on their disks, and that a hub runs"
+		advice.What = "JetStream does not answer: its servers have no majority or can't write, or the fleet's streams don't exist yet"
+		advice.Try = "check that more than half of the NATS servers run, reach each other and have free disk space, and that a hub runs"
 	case code == jetstream.JSErrCodeStreamNotFound:
-		advice.What = "the streams of the fleet are not made yet"
-		advice.Try = "start a hub, which makes them"
+		advice.What = "the fleet's streams don't exist yet"
+		advice.Try = "start a hub, which creates them"
 	case code == codeSubjectsOverlap:
-		advice.What = "another stream of the account takes the subjects of the fleet"
-		advice.Try = "remove the stream that has gpuwhy.v1.> among its subjects, or give the fleet an account of its own"
+		advice.What = "another stream of the account uses the fleet's subjects"
+		advice.Try = "remove the stream with gpuwhy.v1.> among its subjects, or give the fleet its own account"
 	default:
 		return nil
 	}
 	return advice
 }
 
-// Explain says what an error of NATS means, and what a person can do; nil for none.
+// Explain returns what a NATS error means, and what a person can do; nil without an error.
 func Explain(err error) *gpu.Advice {
 	if err == nil {
 		return nil
@@ -162,42 +162,42 @@ func Explain(err error) *gpu.Advice {
 	netErr, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, nats.ErrAuthRevoked):
-		advice.What, advice.Try = "the credentials of the fleet were revoked", tryRejoin
+		advice.What, advice.Try = "the fleet credentials were revoked", tryRejoin
 	case errors.Is(err, nats.ErrAuthExpired):
-		advice.What, advice.Try = "the credentials of the fleet have expired", tryRejoin
+		advice.What, advice.Try = "the fleet credentials have expired", tryRejoin
 	case errors.Is(err, nats.ErrAccountAuthExpired):
-		advice.What, advice.Try = "the fleet's account on the NATS server has expired", "let the administrator of NATS renew the account"
+		advice.What, advice.Try = "the fleet's account on the NATS server has expired", "ask the NATS administrator to renew the account"
 	case errors.Is(err, nats.ErrAuthorization):
-		advice.What, advice.Try = "the NATS server refuses the credentials of the fleet: it does not know them, or they were revoked", tryRejoin
+		advice.What, advice.Try = "the NATS server rejects the fleet credentials: it does not know them, or they were revoked", tryRejoin
 	case errors.Is(err, nats.ErrPermissionViolation):
-		advice.What = "the NATS server does not allow this program all that it needs"
-		advice.Try = "see that its credentials are of this node, and of what it is: an agent, a hub or a recorder"
+		advice.What = "the NATS server does not give this program all the permissions it needs"
+		advice.Try = "check that its credentials are for this node and for its role: agent, hub or recorder"
 	case unknown:
-		advice.What = "the NATS server can't be trusted: an authority that is not known here has signed its certificate"
-		advice.Try = "use the file that 'gpuwhy fleet join-command' made, or add the certificate of the authority to the file of credentials"
+		advice.What = "the NATS server can't be trusted: its certificate was signed by an unknown authority"
+		advice.Try = "use the file made by 'gpuwhy fleet join-command', or add the authority's certificate to the credentials file"
 	case wrongName:
-		advice.What = "the certificate of the NATS server is not for the name " + name.Host
-		advice.Try = "start it with --fleet-host " + name.Host + ", or use a name that it has in --fleet"
+		advice.What = "the NATS server's certificate is not for the name " + name.Host
+		advice.Try = "start the server with --fleet-host " + name.Host + ", or use a name from its certificate in --fleet"
 	case isInvalid && invalid.Reason == x509.Expired:
-		advice.What, advice.Try = "the certificate of the NATS server is not valid now", "compare the clocks of both machines, and renew the certificate"
+		advice.What, advice.Try = "the NATS server's certificate is not valid now", "compare the clocks of both machines, and renew the certificate"
 	case isInvalid:
-		advice.What, advice.Try = "the certificate of the NATS server is not valid", "give the server another"
+		advice.What, advice.Try = "the NATS server's certificate is not valid", "give the server a new one"
 	case errors.Is(err, nats.ErrSecureConnWanted), notTLS:
-		advice.What, advice.Try = "the NATS server does not speak TLS there", "use its port with TLS, or give the server TLS"
+		advice.What, advice.Try = "the NATS server does not speak TLS on this port", "use its TLS port, or set up TLS on the server"
 	case errors.Is(err, nats.ErrSecureConnRequired):
-		advice.What, advice.Try = "the NATS server wants TLS", "use tls:// in --fleet"
+		advice.What, advice.Try = "the NATS server requires TLS", "use tls:// in --fleet"
 	case noName:
-		advice.What, advice.Try = "the name "+dns.Name+" of the NATS server is not known", "correct --fleet, or the name service"
+		advice.What, advice.Try = "the name of the NATS server, "+dns.Name+", can't be resolved", "correct --fleet, or fix the name service"
 	case neterr.Refused(err), errors.Is(err, nats.ErrNoServers):
-		advice.What, advice.Try = "no NATS server listens there", "see that the server runs, and that --fleet has its port"
+		advice.What, advice.Try = "no NATS server listens there", "check that the server runs, and that --fleet has its port"
 	case neterr.NoHost(err), neterr.NoNetwork(err):
-		advice.What, advice.Try = "there is no way to the NATS server in the network", "see that its machine runs and that the network reaches it"
+		advice.What, advice.Try = "the network has no route to the NATS server", "check that its machine runs and that the network reaches it"
 	case isNet && netErr.Timeout(), errors.Is(err, nats.ErrTimeout), errors.Is(err, nats.ErrStaleConnection):
-		advice.What, advice.Try = "the NATS server does not answer", "see that it runs, and that a firewall lets its port through"
+		advice.What, advice.Try = "the NATS server does not answer", "check that it runs, and that no firewall blocks its port"
 	case strings.Contains(err.Error(), "nats: "):
-		advice.What, advice.Try = "the NATS server ended the connection", "see its log; the connection is made again by itself"
+		advice.What, advice.Try = "the NATS server closed the connection", "see its log; gpuwhy reconnects on its own"
 	default:
-		advice.What, advice.Try = "the connection to the NATS server is lost", "see that the server runs; the connection is made again by itself"
+		advice.What, advice.Try = "the connection to the NATS server is lost", "check that the server runs; gpuwhy reconnects on its own"
 	}
 	return advice
 }

@@ -1,6 +1,6 @@
-// Package bus is the connection of a program of a fleet to NATS: which subjects, streams and bucket there are and who is
-// behind each, the file of credentials, and what a person can do while the connection does not work. It knows nothing of
-// what the messages say.
+// Package bus connects a program of a fleet to NATS. It knows the subjects, the streams, the bucket and who uses each of
+// them, the credentials file, and what a person can do if the connection fails. It does not know the content of
+// messages.
 package bus
 
 import (
@@ -11,7 +11,7 @@ import (
 const (
 	prefix = "gpuwhy.v1."
 
-	// Hubs is the subject on which hubs say that they are there, and which version they have.
+	// Hubs is the subject on which hubs announce themselves and their version.
 	Hubs = prefix + "hub"
 	// Bucket is the key-value bucket with the newest whole state of each node, under [Token].
 	Bucket = "gpuwhy_nodes"
@@ -22,45 +22,45 @@ const (
 	// PastStream keeps the past of nodes until a recorder has stored it.
 	PastStream = "GPUWHY_PAST"
 
-	// AllLive are the newest states of all nodes.
+	// AllLive matches the newest states of all nodes.
 	AllLive = prefix + "live.*"
-	// AllEvents are the events of all nodes.
+	// AllEvents matches the events of all nodes.
 	AllEvents = prefix + "event.*"
-	// AllPast is the past of all nodes.
+	// AllPast matches the past of all nodes.
 	AllPast = prefix + "past.*"
-	// AllAsk is where questions to nodes go.
+	// AllAsk matches questions to all nodes.
 	AllAsk = prefix + "ask.*"
-	// AllKeys is where the states in the bucket are published.
+	// AllKeys matches the states in the bucket.
 	AllKeys = "$KV." + Bucket + ".*"
 )
 
-// Live is the subject of a node's newest state, as it changes.
+// Live returns the subject of a node's newest state, as it changes.
 func Live(node string) string { return prefix + "live." + Token(node) }
 
-// Event is the subject of a node's events, such as alerts.
+// Event returns the subject of a node's events, such as alerts.
 func Event(node string) string { return prefix + "event." + Token(node) }
 
-// Past is the subject of a node's past.
+// Past returns the subject of a node's past.
 func Past(node string) string { return prefix + "past." + Token(node) }
 
-// Ask is the subject of questions to a node.
+// Ask returns the subject of questions to a node.
 func Ask(node string) string { return prefix + "ask." + Token(node) }
 
-// Key is the subject under which a node's state comes into the bucket.
+// Key returns the subject that puts a node's state into the bucket.
 func Key(node string) string { return "$KV." + Bucket + "." + Token(node) }
 
-// Inbox is what the subjects begin with on which a node gets answers, such as that a stream has its message.
+// Inbox returns the prefix of the subjects on which a node gets answers, such as that a stream has stored its message.
 func Inbox(node string) string { return "_INBOX_" + Token(node) }
 
 const digits = "0123456789ABCDEF"
 
-// plain reports whether a byte stands for itself in a token.
+// plain reports whether a byte is not escaped in a token.
 func plain(c byte) bool {
 	return c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-'
 }
 
-// Token is the name of a node as one token of a subject and as a key of the bucket: bytes other than letters, digits
-// and - become =XX, with capital digits. No two names have the same token. That of an empty name is empty, and none.
+// Token returns a node's name as one token of a subject and as a key of the bucket: bytes other than letters, digits
+// and - become =XX, with capital digits. Different names have different tokens. An empty name has no token.
 func Token(node string) string {
 	var b strings.Builder
 	for i := range len(node) {
@@ -73,7 +73,7 @@ func Token(node string) string {
 	return b.String()
 }
 
-// NodeOf is the name whose [Token] that is. Whatever no name has as its token is an error, also an empty one.
+// NodeOf returns the name with a [Token]. A text that is no name's token is an error, and so is an empty one.
 func NodeOf(token string) (string, error) {
 	var b strings.Builder
 	for i := 0; i < len(token); i++ {
@@ -87,17 +87,17 @@ func NodeOf(token string) (string, error) {
 			}
 		}
 		if !plain(c) {
-			return "", fmt.Errorf("%.300q is no node's token: see its byte %d", token, i)
+			return "", fmt.Errorf("%.300q is not a node's token: byte %d is wrong", token, i)
 		}
 		b.WriteByte(c)
 	}
 	if b.Len() == 0 {
-		return "", fmt.Errorf("%q is no node's token: it is empty", token)
+		return "", fmt.Errorf("%q is not a node's token: it is empty", token)
 	}
 	return b.String(), nil
 }
 
-// NodeOfSubject is the node that a subject of one node is about: its last token is the node's.
+// NodeOfSubject returns the node that a subject is about: its last token is the node's.
 func NodeOfSubject(subject string) (string, error) {
 	return NodeOf(subject[strings.LastIndexByte(subject, '.')+1:])
 }

@@ -1,5 +1,5 @@
-// Package downlink is a hub's side of a fleet: it takes in what agents publish of their nodes, knows which are silent, and
-// asks them. It keeps nothing that another hub needs: any number of hubs have the same, each from NATS.
+// Package downlink is a hub's side of a fleet: it receives what agents publish about their nodes, knows which nodes are
+// silent, and asks nodes questions. It keeps nothing that another hub needs: every hub gets the same data from NATS.
 package downlink
 
 import (
@@ -27,47 +27,47 @@ import (
 )
 
 const (
-	// together is how long Moments are gathered before they are handed on: many nodes send in a second, and who shows
-	// them has something to do each time, however many they are.
+	// together is how long Moments are gathered before they are handed on. Many nodes send every second, and each handover
+	// costs its receiver the same, however many Moments it has.
 	together = 100 * time.Millisecond
-	// MostNodes is how many nodes a hub takes in.
+	// MostNodes is how many nodes a hub accepts.
 	MostNodes = 20_000
-	// asksWhole is how soon a node is asked for its whole state again.
+	// asksWhole is the shortest time between two requests for a node's whole state.
 	asksWhole = 5 * time.Second
 	// goodbye bounds the end.
 	goodbye = time.Second
-	// helloEvery is how often a hub says that it is there.
+	// helloEvery is how often a hub announces itself.
 	helloEvery = time.Minute
-	// asked is how many nodes are asked for their recent past at the same time, and apart how long there is between two
-	// questions at most: hubs that start together do not ask the same node at once.
+	// asked is how many nodes are asked for their recent past at the same time, and apart the longest pause between two
+	// questions, so that hubs that start together do not ask the same node at once.
 	asked = 8
 	apart = 20 * time.Millisecond
 	// remembered is how far back events are read at the start, for the list of alerts that are over.
 	remembered = 24 * time.Hour
 )
 
-// Config is what a downlink needs. Its functions are not called at the same time, but for Own.
+// Config configures a downlink. Its functions are called one at a time, except Own.
 type Config struct {
 	Bus     *bus.Bus
 	Limits  bus.Limits // of what is kept in NATS
 	Version string
-	// Own reports whether this program reads the node itself: nothing about it is taken from elsewhere.
+	// Own reports whether this program reads the node itself: messages about such nodes are ignored.
 	Own func(node string) bool
-	// Take takes the newest Moments of nodes, at most one of each.
+	// Take receives the newest Moments of nodes, at most one of each.
 	Take func([]*insight.Moment)
-	// Report takes what stands of the alerts of nodes.
+	// Report receives the current alerts and silences of nodes.
 	Report func(map[string]*alert.Report)
-	// Event takes a change of an alert, each once and in order. Old ones are of the time before this program ran.
+	// Event receives each change of an alert, once and in order. Old ones happened before this program ran.
 	Event func(c *alert.Change, old bool)
-	// Gone takes that a node was taken out of the fleet.
+	// Gone is told that a node was removed from the fleet.
 	Gone func(node string)
-	// Past takes what a node says of its recent past, after a Moment of it: when it has come, and when it has come back.
+	// Past receives a node's recent past, after one of its Moments: when the node has joined, and when it has come back.
 	Past  func(node string, past []byte) error
 	Clock clock.Clock
 	Log   *slog.Logger
 }
 
-// A Downlink has the nodes of a fleet. Its methods may be called at the same time.
+// A Downlink has the nodes of a fleet. Several goroutines may call its methods.
 type Downlink struct {
 	Config
 
@@ -105,16 +105,16 @@ type problem struct {
 	since time.Time
 }
 
-// State is how a downlink does.
+// State is the state of a downlink.
 type State struct {
 	Nodes, Silent int
-	Refused       map[string]uint64 // messages that could not be taken, by node
-	Full          uint64            // messages of nodes that are too many
-	Err           error             // why the fleet can't be read now; nil
+	Refused       map[string]uint64 // refused messages, by node
+	Full          uint64            // messages of nodes beyond MostNodes
+	Err           error             // why the fleet can't be read now; nil if it can
 	Since         time.Time         // of Err
 }
 
-// New makes a Downlink.
+// New returns a Downlink.
 func New(c Config) *Downlink {
 	return &Downlink{
 		Config: c, nodes: map[string]*remote{}, pending: map[string]*remote{}, owners: map[string][]string{},
@@ -123,7 +123,7 @@ func New(c Config) *Downlink {
 	}
 }
 
-// State returns how it does now.
+// State returns the current state.
 func (d *Downlink) State() State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -149,14 +149,14 @@ func (d *Downlink) fails(part int, err error) {
 	switch was := p.err; {
 	case err != nil && (was == nil || was.Error() != err.Error()):
 		p.since = d.Clock.Now()
-		d.Log.Warn("the fleet can't be read", "err", err)
+		d.Log.Warn("can't read the fleet", "err", err)
 	case err == nil && was != nil:
 		d.Log.Info("the fleet is read again")
 	}
 	p.err = err
 }
 
-// Run takes in what the fleet sends until ctx ends.
+// Run receives what the fleet sends until ctx ends.
 func (d *Downlink) Run(ctx context.Context) error {
 	heard := &events{started: d.Clock.Now(), known: map[string]bool{}}
 	var all sync.WaitGroup
@@ -168,7 +168,7 @@ func (d *Downlink) Run(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("the fleet can't be listened to: %w", err)
+		return fmt.Errorf("can't subscribe to the fleet: %w", err)
 	}
 	defer func() { _ = live.Unsubscribe() }() // the connection may be closed
 	if d.Bus.Prepare(ctx, d.Limits) != nil {
@@ -181,7 +181,7 @@ func (d *Downlink) Run(ctx context.Context) error {
 	return nil
 }
 
-// again does something that ends with an error until ctx ends.
+// again repeats something that ends with an error, until ctx ends.
 func (d *Downlink) again(ctx context.Context, part int, do func(context.Context) error) {
 	for ctx.Err() == nil {
 		if err := do(ctx); err != nil && ctx.Err() == nil {
@@ -191,8 +191,8 @@ func (d *Downlink) again(ctx context.Context, part int, do func(context.Context)
 	}
 }
 
-// greet tells agents and other hubs of this one. A hub that begins is told by the others since when machines are silent: what NATS keeps of a
-// machine is up to half a minute older than the last that came of it.
+// greet announces this hub to agents and other hubs. The others tell a starting hub since when machines are silent, because the state that NATS
+// stores of a machine is up to half a minute older than its last message.
 func (d *Downlink) greet(ctx context.Context) {
 	again, known := make(chan struct{}, 1), map[string]bool{}
 	sub, err := d.Bus.Subscribe(bus.Hubs, func(m *nats.Msg) {
@@ -211,7 +211,7 @@ func (d *Downlink) greet(ctx context.Context) {
 		}
 	})
 	if err != nil {
-		d.Log.Debug("other hubs can't be heard", "err", err)
+		d.Log.Debug("can't subscribe to messages of other hubs", "err", err)
 	} else {
 		defer func() { _ = sub.Unsubscribe() }() // the connection may be closed
 	}
@@ -224,7 +224,7 @@ func (d *Downlink) greet(ctx context.Context) {
 				err = d.Bus.Conn().Publish(bus.Hubs, hello)
 			}
 			if err != nil {
-				d.Log.Debug("agents were not told of this hub", "err", err)
+				d.Log.Debug("can't announce this hub to agents", "err", err)
 			}
 		}
 		select {
@@ -236,10 +236,10 @@ func (d *Downlink) greet(ctx context.Context) {
 	}
 }
 
-// mostHubs is how many other hubs are told at once, and silentAtOnce how many machines a message tells of.
+// mostHubs is how many other hubs are told at once, and silentAtOnce how many machines one message lists.
 const mostHubs, silentAtOnce = 1000, 1000
 
-// silences are when machines were read last that are silent here, in parts; at least one.
+// silences returns, for machines that are silent here, when they were last read, in parts; at least one.
 func (d *Downlink) silences() []map[string]time.Time {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,7 +258,7 @@ func (d *Downlink) silences() []map[string]time.Time {
 	return all
 }
 
-// learn takes in when machines were read last, as another hub says.
+// learn takes over when machines were last read, as another hub reports.
 func (d *Downlink) learn(reads map[string]time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -279,15 +279,15 @@ func (d *Downlink) learn(reads map[string]time.Time) {
 	}
 }
 
-// prepare has NATS keep what the fleet needs. Where that fails, which the state of the bus tells, what there is can be read all
-// the same.
+// prepare makes NATS store what the fleet needs. If that fails, the state of the bus says so, and existing data can still be
+// read.
 func (d *Downlink) prepare(ctx context.Context) {
 	for pause(ctx); d.Bus.Prepare(ctx, d.Limits) != nil && ctx.Err() == nil; {
 		pause(ctx)
 	}
 }
 
-// pause waits a little, and not all programs of a fleet for the same time.
+// pause waits a little, for a random time, so that the programs of a fleet don't act at once.
 func pause(ctx context.Context) {
 	t := time.NewTimer(time.Second + mathrand.N(2*time.Second))
 	defer t.Stop()
@@ -297,15 +297,15 @@ func pause(ctx context.Context) {
 	}
 }
 
-// watch reads the whole state of all nodes, and then each that is written anew.
+// watch reads the whole state of all nodes, and then each new one.
 func (d *Downlink) watch(ctx context.Context) error {
 	kv, err := d.Bus.JetStream().KeyValue(ctx, bus.Bucket)
 	if err != nil {
-		return fmt.Errorf("the states of the fleet's nodes can't be read: %w", err)
+		return fmt.Errorf("can't read the states of the fleet's nodes: %w", err)
 	}
 	w, err := kv.WatchAll(ctx)
 	if err != nil {
-		return fmt.Errorf("the states of the fleet's nodes can't be read: %w", err)
+		return fmt.Errorf("can't read the states of the fleet's nodes: %w", err)
 	}
 	defer func() { _ = w.Stop() }() // the connection may be closed
 	seen, check := map[string]bool{}, time.NewTicker(wholeLate)
@@ -317,13 +317,13 @@ func (d *Downlink) watch(ctx context.Context) error {
 			return nil
 		case <-check.C: // a consumer can stop without a word: nodes are heard, and their whole states not
 			if quiet && d.hears() {
-				return errors.New("no whole state of a node came for too long: they are read anew")
+				return errors.New("no whole state of a node arrived for too long: reading them again")
 			}
 			quiet = true
 		case e, ok := <-w.Updates():
 			switch {
 			case !ok:
-				return errors.New("the states of the fleet's nodes can't be read any more")
+				return errors.New("can't read the states of the fleet's nodes any more")
 			case e == nil: // all that there were
 				d.fails(states, nil)
 				d.missing(seen)
@@ -344,7 +344,7 @@ func (d *Downlink) watch(ctx context.Context) error {
 	}
 }
 
-// wholeLate is when a hub has waited too long for whole states.
+// wholeLate is how long a hub waits for whole states.
 const wholeLate = 2 * time.Minute
 
 // hears reports whether a node is not silent.
@@ -359,7 +359,7 @@ func (d *Downlink) hears() bool {
 	return false
 }
 
-// missing takes nodes out that were taken out while nobody watched.
+// missing removes nodes that were removed from the fleet while nobody watched.
 func (d *Downlink) missing(seen map[string]bool) {
 	d.mu.Lock()
 	var gone []string
@@ -374,13 +374,13 @@ func (d *Downlink) missing(seen map[string]bool) {
 	}
 }
 
-// heard is how many events a downlink remembers, to know those that come again.
+// heard is how many events a downlink remembers, to recognize repeated ones.
 const heard = 4096
 
-// longestID is how many bytes the ID of an event has at most.
+// longestID is how many bytes the ID of an event may have.
 const longestID = 128
 
-// events are what is known of the stream of events.
+// events is what is known about the stream of events.
 type events struct {
 	started time.Time // when this program began to read them
 	newest  time.Time // of those that came, by the clock of the stream
@@ -388,7 +388,7 @@ type events struct {
 	order   []string // of known, the oldest first
 }
 
-// first reports whether an event comes for the first time.
+// first reports whether an event arrives for the first time.
 func (e *events) first(id string) bool {
 	if e.known[id] {
 		return false
@@ -401,7 +401,7 @@ func (e *events) first(id string) bool {
 	return true
 }
 
-// hear reads events, each once and in order, also where the connection or the stream was away in between.
+// hear reads events, each once and in order, even if the connection or the stream was away in between.
 func (d *Downlink) hear(ctx context.Context, e *events) error {
 	since := e.newest
 	if since.IsZero() {
@@ -411,11 +411,11 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		DeliverPolicy: jetstream.DeliverByStartTimePolicy, OptStartTime: &since,
 	})
 	if err != nil {
-		return fmt.Errorf("the events of the fleet can't be read: %w", err)
+		return fmt.Errorf("can't read the fleet's events: %w", err)
 	}
 	messages, err := consumer.Messages(jetstream.PullMaxBytes(4 << 20))
 	if err != nil {
-		return fmt.Errorf("the events of the fleet can't be read: %w", err)
+		return fmt.Errorf("can't read the fleet's events: %w", err)
 	}
 	defer context.AfterFunc(ctx, messages.Stop)()
 	d.fails(happenings, nil)
@@ -423,11 +423,11 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 	for {
 		m, err := messages.Next()
 		if err != nil {
-			return fmt.Errorf("the events of the fleet can't be read: %w", err)
+			return fmt.Errorf("can't read the fleet's events: %w", err)
 		}
 		at, err := m.Metadata()
 		if err != nil {
-			return fmt.Errorf("the events of the fleet can't be read: %w", err)
+			return fmt.Errorf("can't read the fleet's events: %w", err)
 		}
 		if at.Timestamp.After(e.newest) {
 			e.newest = at.Timestamp
@@ -438,7 +438,7 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		}
 		id := m.Headers().Get(jetstream.MsgIDHeader)
 		if id == "" || len(id) > longestID {
-			d.refuse(node, errors.New("an event has no ID, or too long a one"))
+			d.refuse(node, errors.New("an event has no ID, or one that is too long"))
 			continue
 		}
 		if !e.first(id) {
@@ -454,14 +454,14 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		}
 		c, err := talk.UnmarshalEvent(m.Data())
 		if err == nil && c.Device.Node != node {
-			err = fmt.Errorf("an event is of another node, %.64q", c.Device.Node)
+			err = fmt.Errorf("an event is about another node, %.64q", c.Device.Node)
 		}
 		if err != nil {
 			d.refuse(node, err)
 			continue
 		}
 		if c.Time.Sub(at.Timestamp) > ahead {
-			d.refuse(node, errors.New("an event is of the future"))
+			d.refuse(node, errors.New("an event is dated in the future"))
 			continue
 		}
 		d.told(&c, at.Timestamp.Before(e.started))
@@ -475,7 +475,7 @@ func (d *Downlink) told(c *alert.Change, old bool) {
 	d.Event(c, old)
 }
 
-// ended waits for what has been told to end, but not for a NATS that hangs.
+// ended waits for what has been told to end, but not for a hanging NATS client.
 func ended(all *sync.WaitGroup) {
 	done := make(chan struct{})
 	go func() {

@@ -179,7 +179,7 @@ func start(t *testing.T, server *natstest.Server) *agent {
 	return a
 }
 
-// machine is a Moment of a machine that is read now.
+// machine returns a Moment of a machine, read now.
 func machine(node string) *insight.Moment {
 	s := fixture.Workstation()
 	s.Node, s.Time = node, time.Now().UTC()
@@ -246,12 +246,12 @@ func hubs(t *testing.T) {
 	a.stop() // it says that it ends
 	testkit.Until(t, "that both have ended", func() bool {
 		l := second.node("gpu-2").Link
-		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was ended") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
+		return !l.Silent.IsZero() && strings.Contains(l.Why.What, "was stopped") && !first.node("lab:gpu-1.example.org").Link.Silent.IsZero()
 	})
 }
 
-// Each node is asked for its recent past once it has come, and once more when it has come back. One that has none, or one that can't be read, harms
-// no other.
+// A hub asks each node for its recent past when it joins, and again when it comes back. A node without a past, or with an unreadable one, does not
+// affect others.
 func TestRecentPast(t *testing.T) { natstest.Virtual(t, recentPast) }
 
 func recentPast(t *testing.T) {
@@ -361,7 +361,7 @@ func questions(t *testing.T) {
 	}
 }
 
-// kept waits until the whole state of a machine is kept for hubs that start later.
+// kept waits until the whole state of a machine is stored for hubs that start later.
 func kept(t *testing.T, hub *screen, node string) jetstream.KeyValue {
 	t.Helper()
 	var kv jetstream.KeyValue
@@ -375,7 +375,7 @@ func kept(t *testing.T, hub *screen, node string) jetstream.KeyValue {
 	return kv
 }
 
-// Events come to each hub once and in order, whatever is started anew in between.
+// Events reach each hub once and in order, whatever restarts in between.
 func TestEventsOnce(t *testing.T) { natstest.Virtual(t, eventsOnce) }
 
 func eventsOnce(t *testing.T) {
@@ -427,7 +427,7 @@ func eventsOnce(t *testing.T) {
 	})
 }
 
-// What can't be taken of one machine is counted and told, and harms no other.
+// Refused messages of one machine are counted and reported, and do not affect others.
 func TestBadMessages(t *testing.T) { natstest.Virtual(t, badMessages) }
 
 func badMessages(t *testing.T) {
@@ -464,7 +464,7 @@ func badMessages(t *testing.T) {
 	if hub.node("garbage") != nil {
 		t.Error("whoever sends garbage is on the screen")
 	}
-	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "of the future") {
+	if m := hub.node("future"); len(m.Snapshot.Failures) != 1 || !strings.Contains(m.Snapshot.Failures[0].Advice.What, "dated in the future") {
 		t.Errorf("%+v", m.Snapshot)
 	}
 	if refused := hub.State().Refused; refused["good"] != 0 || len(hub.seen()) != 0 {
@@ -474,7 +474,7 @@ func badMessages(t *testing.T) {
 	testkit.Until(t, "newer readings of the good machine", func() bool { return hub.node("good").Snapshot.Time.After(before) })
 }
 
-// Two programs of one name, a clock that differs and a machine with a new name are told, not merged.
+// Two programs with one name, a wrong clock and a renamed machine are reported, not merged.
 func TestDoubtfulMachines(t *testing.T) { natstest.Virtual(t, doubtfulMachines) }
 
 func doubtfulMachines(t *testing.T) {
@@ -513,7 +513,7 @@ func doubtfulMachines(t *testing.T) {
 	testkit.Until(t, "that it has a new name", func() bool { return strings.Contains(notes("new-name"), "also listed by old-name") })
 }
 
-// A machine that is taken out vanishes from all hubs.
+// A removed machine disappears from all hubs.
 func TestTakenOut(t *testing.T) { natstest.Virtual(t, takenOut) }
 
 func takenOut(t *testing.T) {
@@ -553,7 +553,7 @@ func takenOut(t *testing.T) {
 	testkit.Until(t, "that it is back", func() bool { return hub.node("gpu-1") != nil })
 }
 
-// A silence of several machines, or of one whose name is written as a pattern, is in the report that hubs take of each.
+// A silence about several machines, or about one whose name is written as a pattern, is in the report of each machine.
 func TestSilencesInReports(t *testing.T) { natstest.Virtual(t, silencesInReports) }
 
 func silencesInReports(t *testing.T) {
@@ -590,7 +590,7 @@ func silencesInReports(t *testing.T) {
 	}
 }
 
-// A node says nothing of others: alerts of another, alerts of the future, and more messages than a machine has to say are refused.
+// A node can't report about others: alerts about another node, alerts dated in the future, and too many messages are refused.
 func TestHostileMachine(t *testing.T) { natstest.Virtual(t, hostileMachine) }
 
 func hostileMachine(t *testing.T) {
@@ -650,7 +650,7 @@ func hostileMachine(t *testing.T) {
 	}
 }
 
-// A clock that is set back makes no machine silent.
+// Setting a clock back makes no machine silent.
 func TestClockSetBack(t *testing.T) { natstest.Virtual(t, clockSetBack) }
 
 func clockSetBack(t *testing.T) {
@@ -675,8 +675,8 @@ func clockSetBack(t *testing.T) {
 	})
 }
 
-// A hub that starts never shows a machine that is gone as if it were there, and says the same of it as one that has run all the time. One that is
-// there is shown as soon as it is heard.
+// A starting hub never shows a machine as live that is gone, and says the same about it as a hub that has run all the time. It shows a live machine
+// as soon as it hears from it.
 func TestAHubThatStarts(t *testing.T) { natstest.Virtual(t, hubThatStarts) }
 
 func hubThatStarts(t *testing.T) {
@@ -701,7 +701,7 @@ func hubThatStarts(t *testing.T) {
 		}
 		second.mu.Unlock()
 		for name, hub := range map[string]*screen{"first": first, "second": second} {
-			if l := hub.node("dies").Link; !l.Silent.Equal(last) || !strings.Contains(l.Why.What, "nothing has come") {
+			if l := hub.node("dies").Link; !l.Silent.Equal(last) || !strings.Contains(l.Why.What, "nothing arrives") {
 				t.Errorf("the %s hub: silent since %v: %q; it was read last at %v", name, l.Silent, l.Why.What, last)
 			}
 		}
@@ -710,7 +710,7 @@ func hubThatStarts(t *testing.T) {
 
 	// Why it is silent is said anew when that changes.
 	s.Stop()
-	testkit.Until(t, "that the hub is cut off", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "no connection") })
+	testkit.Until(t, "that the hub is cut off", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "is not connected") })
 	s.Start()
-	testkit.Until(t, "that it is the machine again", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "nothing has come") })
+	testkit.Until(t, "that it is the machine again", func() bool { return strings.Contains(first.node("dies").Link.Why.What, "nothing arrives") })
 }

@@ -27,26 +27,26 @@ import (
 )
 
 const (
-	// slack is by how much clocks may differ before people are told: it is more than a message takes.
+	// slack is how much clocks may differ before people are told. It is more than a message takes.
 	slack = 2 * time.Second
-	// ahead is by how much a message may be of the future. What comes later of that node would seem old.
+	// ahead is how far in the future a message may be dated. After such a message, the node's later ones would seem old.
 	ahead = 10 * time.Minute
-	// late is what a message may be later than two intervals before its node counts as silent.
+	// late is how long after two intervals a message may arrive before its node counts as silent.
 	late = 2 * time.Second
-	// keptFor is how old a whole state is at most that NATS keeps of a node that sends: it is written anew each half minute.
+	// keptFor is the greatest age of a sending node's whole state in NATS: it is rewritten every half minute.
 	keptFor = 35 * time.Second
-	// underWay is how long messages of a node that was taken out may still come.
+	// underWay is how long messages of a removed node may still arrive.
 	underWay = 10 * time.Second
-	// mostEach is how many messages of a node are read in a second, and mostAtOnce how many at once: the shortest interval is
-	// a quarter of a second.
+	// mostEach is how many messages of a node are read per second, and mostAtOnce how many at once. The shortest interval is a
+	// quarter of a second.
 	mostEach   = 20
 	mostAtOnce = 40
-	// stepBack is by how much a message is older than the one before where it came by another way; older ones come after the
-	// clock of the node was set back.
+	// stepBack is how much older than the one before a message may be that took another way. An older one means that the node's
+	// clock was set back.
 	stepBack = 10 * time.Second
-	// longestInterval bounds what a node may say of its pace.
+	// longestInterval bounds the interval that a node may report.
 	longestInterval = time.Hour
-	// unsaidInterval is the pace of a node that does not say it.
+	// unsaidInterval is the assumed interval of a node that does not report it.
 	unsaidInterval = 10 * time.Second
 )
 
@@ -79,7 +79,7 @@ type remote struct {
 	devices []string      // its UUIDs
 }
 
-// remote is what is known of a node. One that was taken out is one again once its state is kept again.
+// remote returns what is known about a node. A removed node returns once its state is stored again.
 func (d *Downlink) remote(name string, kept bool) *remote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func (d *Downlink) remote(name string, kept bool) *remote {
 	return r
 }
 
-// A run has what is known of one run of the program that reads a node: states of two that call themselves the same don't mix.
+// A run has what is known about one run of the program that reads a node, so that the states of two programs with the same name don't mix.
 type run struct {
 	instance string
 	decoder  *wire.Decoder
@@ -130,13 +130,13 @@ func (r *remote) decode(message []byte, current string, packers *wire.Packers, t
 	return state, err
 }
 
-// errNoAddress is why nothing is taken of a node.
-var errNoAddress = errors.New("no page can have the name of the machine")
+// errNoAddress is why all messages of a node are refused.
+var errNoAddress = errors.New("the machine's name can't be used in a page's address")
 
-// errTooMany is why a message is passed over.
+// errTooMany is why a message is skipped.
 var errTooMany = errors.New("the machine sends too many messages")
 
-// receive takes a message about a node: one that has just come, or one that was written at a time.
+// receive handles a message about a node: one that has just arrived, or one that was stored at a given time.
 func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	if d.Own(name) {
 		return
@@ -172,7 +172,7 @@ func (d *Downlink) receive(name string, message []byte, written time.Time) {
 	d.take(r, state, written)
 }
 
-// take takes the state that a message has.
+// take takes over the state in a message.
 func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	now, elapsed := d.Clock.Now(), d.Clock.Elapsed()
 	came := now
@@ -181,7 +181,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	}
 	offset := s.Sent.Sub(came)
 	if offset > ahead {
-		d.refuseOf(r, fmt.Errorf("its messages are of the future: its clock is %s ahead", offset.Round(time.Second)))
+		d.refuseOf(r, fmt.Errorf("its messages are dated in the future: its clock is %s ahead", offset.Round(time.Second)))
 		return
 	}
 	d.mu.Lock()
@@ -216,7 +216,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	if r.read.After(came) {
 		r.read = came
 	}
-	// Nobody knows of such a node whether it sends: those who look at the page wait for its next message, and see nothing that may be wrong.
+	// It is unknown whether such a node still sends. The page waits for its next message rather than show something that may be wrong.
 	if first && !r.ended && age < keptFor && r.overdue(elapsed) {
 		r.unsure = elapsed + 2*r.hello.Interval + late
 	}
@@ -248,7 +248,7 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	}
 }
 
-// ofNode says what of a report is about another node than the one that sends it.
+// ofNode returns an error if a report is about another node than the one that sent it.
 func ofNode(report *alert.Report, node string) error {
 	for i := range report.Standing {
 		if of := report.Standing[i].Device.Node; of != node {
@@ -257,14 +257,14 @@ func ofNode(report *alert.Report, node string) error {
 	}
 	for i := range report.Silences {
 		if x := &report.Silences[i]; !x.Covers(node) {
-			return fmt.Errorf("a silence is of another node, %.64q", x.Node)
+			return fmt.Errorf("a silence is about another node, %.64q", x.Node)
 		}
 	}
 	return nil
 }
 
-// rival reports whether a message is of a second program that calls itself as the node, and is left out: the one that
-// began first is shown while it sends. A program that was started anew is none: the one before sent nothing since.
+// rival reports whether a message is from a second program with the node's name, and must be ignored: the program that
+// started first is shown while it sends. A restarted program is not a rival, since the earlier one has stopped sending.
 func (d *Downlink) rival(r *remote, s *wire.State, elapsed time.Duration) bool {
 	switch {
 	case r.moment == nil || s.Instance == r.hello.Instance:
@@ -282,17 +282,17 @@ func (d *Downlink) rival(r *remote, s *wire.State, elapsed time.Duration) bool {
 	return false
 }
 
-// clashes reports whether two programs have sent as the node lately.
+// clashes reports whether two programs have recently sent as the node.
 func (d *Downlink) clashes(r *remote, elapsed time.Duration) bool {
 	return r.clash > 0 && elapsed-r.clash < time.Minute
 }
 
-// overdue reports whether a message of the node should have come.
+// overdue reports whether a message of the node is overdue.
 func (r *remote) overdue(elapsed time.Duration) bool {
 	return r.ended || elapsed-r.heard > 2*r.hello.Interval+late
 }
 
-// own notes the devices of a node, to know one that has come under another name.
+// own records a node's devices, to recognize a machine that returns under another name.
 func (d *Downlink) own(r *remote) {
 	devices := r.moment.Snapshot.Devices
 	same := len(devices) == len(r.devices)
@@ -349,7 +349,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// link is how the Moments of a node come here.
+// link returns how the node's Moments reach this hub.
 func (d *Downlink) link(r *remote, now time.Time) insight.Link {
 	l := insight.Link{Remote: true, Version: r.hello.Version, Every: r.hello.Interval, Sent: r.hello.Sent, At: now, Silent: r.silent}
 	if !r.silent.IsZero() {
@@ -363,13 +363,13 @@ func (d *Downlink) link(r *remote, now time.Time) insight.Link {
 		}
 		l.Notes = append(l.Notes, gpu.Advice{
 			What: fmt.Sprintf("its clock is %s %s this machine's", off.Abs().Round(time.Second), how),
-			Try:  "set both by NTP, such as with chrony or systemd-timesyncd: times of this node are as wrong as its clock",
+			Try:  "set both clocks with NTP, for example with chrony or systemd-timesyncd: this node's times are as wrong as its clock",
 		})
 	}
 	if d.clashes(r, d.Clock.Elapsed()) {
 		l.Notes = append(l.Notes, gpu.Advice{
-			What: "two programs publish as " + r.name + "; the one that began first is shown",
-			Try:  "give each machine a name of its own with --node, and credentials of its own",
+			What: "two programs publish as " + r.name + "; the one that started first is shown",
+			Try:  "give each machine its own name with --node, and its own credentials",
 		})
 	}
 	if r.wrong != nil {
@@ -378,13 +378,13 @@ func (d *Downlink) link(r *remote, now time.Time) insight.Link {
 	for _, other := range d.alsoIn(r) {
 		l.Notes = append(l.Notes, gpu.Advice{
 			What: "its GPUs are also listed by " + other,
-			Try:  "if the machine has got another name, take the old one out with: gpuwhy fleet remove " + other,
+			Try:  "if the machine has a new name, remove the old one with: gpuwhy fleet remove " + other,
 		})
 	}
 	return l
 }
 
-// alsoIn are other nodes that list a device of a node.
+// alsoIn returns other nodes that list one of a node's devices.
 func (d *Downlink) alsoIn(r *remote) (others []string) {
 	for _, uuid := range r.devices {
 		for _, name := range d.owners[uuid] {
@@ -397,25 +397,25 @@ func (d *Downlink) alsoIn(r *remote) (others []string) {
 	return others[:min(len(others), 3)]
 }
 
-// why says why nothing comes of a node.
+// why returns why a node is silent.
 func (d *Downlink) why(r *remote, state bus.State) gpu.Advice {
 	switch {
 	case !state.Connected:
-		a := gpu.Advice{What: "this hub has no connection to the fleet's NATS"}
+		a := gpu.Advice{What: "this hub is not connected to the fleet's NATS servers"}
 		if state.Err != nil {
 			a.What, a.Try = a.What+": "+state.Err.What, state.Err.Try
 		}
 		return a
 	case r.ended:
-		return gpu.Advice{What: "the gpuwhy of that machine was ended", Try: "start it again there, or take the machine out with: gpuwhy fleet remove " + r.name}
+		return gpu.Advice{What: "gpuwhy on that machine was stopped", Try: "start it again there, or remove the machine with: gpuwhy fleet remove " + r.name}
 	case r.wrong != nil:
 		a := adviceOf(r.wrong)
-		a.What = "nothing has come from that machine since its last message, which could not be taken: " + a.What
+		a.What = "nothing has arrived from that machine since its last message, which was refused: " + a.What
 		return a
 	default:
 		return gpu.Advice{
-			What: "nothing has come from that machine",
-			Try:  "see whether it runs and reaches the fleet's NATS, and whether gpuwhy runs there",
+			What: "nothing arrives from that machine",
+			Try:  "check that it runs and reaches the fleet's NATS servers, and that gpuwhy runs there",
 		}
 	}
 }
@@ -424,23 +424,23 @@ func adviceOf(err error) gpu.Advice {
 	if a, ok := errors.AsType[*gpu.Advice](err); ok {
 		return *a
 	}
-	return gpu.Advice{What: err.Error(), Try: "look into the log of gpuwhy on that machine"}
+	return gpu.Advice{What: err.Error(), Try: "look at gpuwhy's log on that machine"}
 }
 
-// refuse counts a message of a node that can't be taken.
+// refuse counts a refused message of a node.
 func (d *Downlink) refuse(node string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refused[node] == 0 && errors.Is(why, errNoAddress) { // of others, refuseOf tells
-		d.Log.Warn("messages of a machine are refused", "node", node, "err", why)
+		d.Log.Warn("refusing messages from a machine", "node", node, "err", why)
 	}
 	if len(d.refused) < MostNodes || d.refused[node] > 0 {
 		d.refused[node]++
 	}
-	d.Log.Debug("a message of the fleet is refused", "node", node, "err", why)
+	d.Log.Debug("refusing a message of the fleet", "node", node, "err", why)
 }
 
-// refuseOf counts it, and people see at the node why. The log has it once.
+// refuseOf counts a refused message, and shows why at the node. It logs that once.
 func (d *Downlink) refuseOf(r *remote, why error) {
 	d.refuse(r.name, why)
 	d.mu.Lock()
@@ -460,7 +460,7 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 	r.wrong = why
 	if r.told == "" {
 		r.told = kind
-		d.Log.Warn("messages of a machine are refused", "node", r.name, "err", why)
+		d.Log.Warn("refusing messages from a machine", "node", r.name, "err", why)
 	}
 	if r.moment == nil { // nobody knows more of it than that
 		r.heard, r.at = elapsed, now
@@ -472,7 +472,7 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 	d.soon(r)
 }
 
-// soon has a node handed on. The caller holds mu.
+// soon schedules a node to be handed on. The caller holds mu.
 func (d *Downlink) soon(r *remote) {
 	d.pending[r.name] = r
 	select {
@@ -481,7 +481,7 @@ func (d *Downlink) soon(r *remote) {
 	}
 }
 
-// remove takes a node out.
+// remove removes a node.
 func (d *Downlink) remove(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -503,7 +503,7 @@ func (d *Downlink) remove(name string) {
 	}
 }
 
-// handOn hands on what is new, at most ten times a second, and looks each second who has become silent.
+// handOn hands on news at most ten times a second, and checks every second which nodes have become silent.
 func (d *Downlink) handOn(ctx context.Context) {
 	look := time.NewTicker(time.Second)
 	defer look.Stop()
@@ -525,7 +525,7 @@ func (d *Downlink) handOn(ctx context.Context) {
 	}
 }
 
-// look finds who has become silent, and of whom there is another reason now.
+// look finds nodes that have become silent, and silent nodes with a new reason.
 func (d *Downlink) look() {
 	state := d.Bus.State()
 	d.mu.Lock()
@@ -543,7 +543,7 @@ func (d *Downlink) look() {
 	}
 }
 
-// deliver hands on what is new.
+// deliver hands on the news.
 func (d *Downlink) deliver() {
 	d.mu.Lock()
 	var moments []*insight.Moment
@@ -578,7 +578,7 @@ func (d *Downlink) deliver() {
 	}
 }
 
-// askWhole asks a node for its whole state, which then comes to all hubs.
+// askWhole asks a node for its whole state, which all hubs then receive.
 func (d *Downlink) askWhole(r *remote) {
 	d.mu.Lock()
 	elapsed := d.Clock.Elapsed()
@@ -595,7 +595,7 @@ func (d *Downlink) askWhole(r *remote) {
 		err = d.Bus.Conn().PublishRequest(bus.Ask(r.name), nats.NewInbox(), text) // nobody waits for that
 	}
 	if err != nil {
-		d.Log.Debug("a machine can't be asked for its whole state", "node", r.name, "err", err)
+		d.Log.Debug("can't ask a machine for its whole state", "node", r.name, "err", err)
 	}
 }
 
@@ -610,23 +610,23 @@ func (d *Downlink) ask(ctx context.Context, node string, q *action.Question) (a 
 	m, err := d.Bus.Conn().RequestWithContext(ctx, bus.Ask(node), text)
 	if err != nil {
 		return a, &gpu.Advice{
-			What: node + " does not answer", Try: "see whether it runs and reaches the fleet's NATS, and whether gpuwhy runs there", Err: err,
+			What: node + " does not answer", Try: "check that it runs and reaches the fleet's NATS servers, and that gpuwhy runs there", Err: err,
 		}
 	}
 	if err := json.Unmarshal(m.Data, &a); err != nil {
-		return a, fmt.Errorf("the answer of %s can't be read: %w", node, err)
+		return a, fmt.Errorf("can't read the answer of %s: %w", node, err)
 	}
 	return a, a.Err()
 }
 
-// Has reports whether a node is one of the fleet that another program reads.
+// Has reports whether a node belongs to the fleet and is read by another program.
 func (d *Downlink) Has(node string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.nodes[node] != nil
 }
 
-// Awake are the nodes of the fleet that are not silent, by name.
+// Awake returns the nodes of the fleet that are not silent, by name.
 func (d *Downlink) Awake() (names []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -639,7 +639,7 @@ func (d *Downlink) Awake() (names []string) {
 	return names
 }
 
-// Ask asks the program that reads a node for an action. It returns the Moment of a reading, or what else became of it as JSON.
+// Ask asks the program that reads a node to perform an action. It returns the Moment of a reading, or another result as JSON.
 func (d *Downlink) Ask(ctx context.Context, node string, q *action.Question) (any, error) {
 	a, err := d.ask(ctx, node, q)
 	if err != nil || a.State == nil {
@@ -648,18 +648,18 @@ func (d *Downlink) Ask(ctx context.Context, node string, q *action.Question) (an
 	s, err := wire.NewDecoder(node, &d.packers, &d.texts).Decode(a.State)
 	if err != nil {
 		d.refuse(node, err)
-		return nil, fmt.Errorf("the answer of %s can't be read: %w", node, err)
+		return nil, fmt.Errorf("can't read the answer of %s: %w", node, err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[node]
 	if r == nil {
-		return nil, &gpu.Advice{What: node + " is no part of the fleet any more"}
+		return nil, &gpu.Advice{What: node + " is no longer part of the fleet"}
 	}
 	return s.Moment.At(s.Moment.Place, d.link(r, d.Clock.Now())), nil
 }
 
-// askPasts asks each node that has come for its recent past.
+// askPasts asks each new node for its recent past.
 func (d *Downlink) askPasts(ctx context.Context) {
 	var all errgroup.Group
 	all.SetLimit(asked)
@@ -683,7 +683,7 @@ func (d *Downlink) askPasts(ctx context.Context) {
 			d.mu.Unlock()
 			all.Go(func() error {
 				if err := d.askPast(ctx, node); err != nil && ctx.Err() == nil {
-					d.Log.Debug("the recent past of a machine is not known", "node", node, "err", err)
+					d.Log.Debug("can't get the recent past of a machine", "node", node, "err", err)
 				}
 				return nil
 			})

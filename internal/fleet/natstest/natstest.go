@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// Start starts a server, which gives clients minutes, and ends it with the test, if [Stop] did not.
+// Start starts a server with timeouts of minutes for clients. It ends with the test, unless [Stop] ends it before.
 func Start(tb testing.TB, o *server.Options) *server.Server {
 	tb.Helper()
 	o.NoLog, o.NoSigs, o.AuthTimeout, o.WriteDeadline = true, true, testkit.Patience.Seconds(), testkit.Patience
@@ -31,25 +31,25 @@ func Start(tb testing.TB, o *server.Options) *server.Server {
 	return s
 }
 
-// Stop stops a server, and returns when it has ended.
+// Stop stops a server, and returns once it has ended.
 func Stop(s *server.Server) {
 	s.Shutdown()
 	s.WaitForShutdown()
 }
 
-// Virtual runs a test in virtual time as [synctest.Test] does, with servers and clients that are in this program: then nothing is late on a
-// machine that is busy or stops. No other test may run beside it.
+// Virtual runs a test in virtual time as [synctest.Test] does, with servers and clients in this program, so that nothing is late on a busy or
+// stopped machine. No other test may run at the same time.
 func Virtual(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	// The files of all servers share a goroutine, which must not be in virtual time.
 	ats.Register()
 	defer ats.Unregister()
-	// NATS's client keeps timers for its next use, and those of virtual time are good for nobody else. They are gone after two collections.
+	// NATS's client keeps timers for reuse, and timers of virtual time must not be reused. They are gone after two collections.
 	defer func() { runtime.GC(); runtime.GC() }()
 	synctest.Test(t, test)
 }
 
-// A Server is one without a port: a [nats.InProcessConnProvider]. It can be stopped and started again.
+// A Server is a server without a port: a [nats.InProcessConnProvider]. It can be stopped and started again.
 type Server struct {
 	tb  testing.TB
 	dir string
@@ -58,7 +58,7 @@ type Server struct {
 	server *server.Server // nil while it is stopped
 }
 
-// InProcess starts a server that keeps its messages in a folder.
+// InProcess starts a server that stores its messages in a folder.
 func InProcess(tb testing.TB) *Server {
 	tb.Helper()
 	s := &Server{tb: tb, dir: tb.TempDir()}
@@ -66,7 +66,7 @@ func InProcess(tb testing.TB) *Server {
 	return s
 }
 
-// Start starts it again after Stop, with the messages that it has kept.
+// Start restarts the server after Stop, with its stored messages.
 func (s *Server) Start() {
 	s.tb.Helper()
 	started := Start(s.tb, &server.Options{DontListen: true, JetStream: true, StoreDir: s.dir, JetStreamMaxStore: 64 << 30})
@@ -75,7 +75,7 @@ func (s *Server) Start() {
 	s.server = started
 }
 
-// Stop ends all connections.
+// Stop stops the server and ends all connections.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	stopped := s.server
@@ -84,7 +84,7 @@ func (s *Server) Stop() {
 	Stop(stopped)
 }
 
-// InProcessConn connects.
+// InProcessConn connects to the server.
 func (s *Server) InProcessConn() (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package talk has what agents and hubs of a fleet say to each other beside the state of a node: answers to questions (the
-// questions are those of package action), events, and sections of the state. Fields are only ever added; what is not known is ignored.
+// Package talk defines what agents and hubs of a fleet send each other in addition to a node's state: answers to questions (the
+// questions are in package action), events, and sections of the state. Fields are only ever added; unknown fields are ignored.
 package talk
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/fleet/wire"
 )
 
-// The sections of a node's state, beside its Moment.
+// The sections of a node's state, in addition to its Moment.
 const (
 	Alerts = "alerts" // an [alert.Report]
 	Ended  = "ended"  // the program that reads the node has ended: true
 )
 
-// What a hub asks a node beside actions.
+// Questions that a hub asks a node, besides actions.
 const (
 	Whole  = "whole"  // to publish the whole state
 	Recent = "recent" // the recent past
@@ -30,13 +30,13 @@ const (
 // Self is the principal of a hub that asks on its own behalf.
 var Self = auth.Principal{Name: "a hub", Access: auth.Read}
 
-// earlier are the principals of the questions that hubs asked before a question said who wants it. NATS lets nobody else ask, and such a hub
-// let its viewers do just that.
+// earlier has the principals for questions from hubs of earlier versions, which don't name the asker. NATS lets only hubs ask, and such a hub
+// allowed its viewers exactly that.
 var earlier = map[string]auth.Principal{
 	"refresh": Self, Whole: Self, Recent: Self, "alert": {Name: "a hub", Access: auth.Operate},
 }
 
-// Asker is who wants what a question asks for. One that names nobody is nobody's, unless it is an earlier version's.
+// Asker returns the principal behind a question. A question that names none has none, unless it is from an earlier version.
 func Asker(q *action.Question) auth.Principal {
 	if q.Asker != nil {
 		return *q.Asker
@@ -44,10 +44,10 @@ func Asker(q *action.Question) auth.Principal {
 	return earlier[q.Ask]
 }
 
-// Deadline bounds an answer; it is longer than devices have to answer by default.
+// Deadline bounds an answer; it is longer than the default deadline of devices.
 const Deadline = 4 * time.Second
 
-// LongestQuestion is how many bytes a question has at most.
+// LongestQuestion is how many bytes a question may have.
 const LongestQuestion = 1 << 20
 
 // A Reply is the answer to an [action.Question].
@@ -60,7 +60,7 @@ type Reply struct {
 	Outcome json.RawMessage `json:"outcome,omitempty"` // what else became of it
 }
 
-// Failed is the reply that says an error.
+// Failed returns a reply that reports an error.
 func Failed(err error) Reply {
 	if r, ok := errors.AsType[*action.Refusal](err); ok {
 		return Reply{Error: r.What, Code: r.Code, Field: r.Field}
@@ -68,7 +68,7 @@ func Failed(err error) Reply {
 	return Reply{Error: err.Error()}
 }
 
-// Err is the error of a reply; nil where it was done. Of an [action.Refusal] it has what the reply says.
+// Err returns the error of a reply; nil if the action was done. An [action.Refusal] keeps only what the reply has of it.
 func (r *Reply) Err() error {
 	switch {
 	case r.Error == "":
@@ -80,12 +80,12 @@ func (r *Reply) Err() error {
 	}
 }
 
-// A Hub is what a hub says of itself.
+// A Hub is what a hub announces about itself.
 type Hub struct {
 	Version  string        `json:"version"`
 	Protocol wire.Protocol `json:"protocol"`
 	Run      string        `json:"run,omitempty"` // random, of one run of the hub; empty of an earlier version
-	// Silent says when machines were read last of which the hub hears nothing now, by node.
+	// Silent has, by node, when machines that are silent for this hub were last read.
 	Silent map[string]time.Time `json:"silent,omitempty"`
 }
 
@@ -106,7 +106,7 @@ func read[T any](text []byte) (v T, err error) {
 func MarshalEvent(version string, c *alert.Change) ([]byte, error) {
 	text, err := gpu.AppendRecord(nil, c)
 	if err != nil {
-		return nil, fmt.Errorf("a change of an alert can't be written: %w", err)
+		return nil, fmt.Errorf("can't encode a change of an alert: %w", err)
 	}
 	return json.Marshal(event{version, text})
 }
@@ -115,7 +115,7 @@ func MarshalEvent(version string, c *alert.Change) ([]byte, error) {
 func UnmarshalEvent(text []byte) (c alert.Change, err error) {
 	var e event
 	if err := json.Unmarshal(text, &e); err != nil {
-		return c, fmt.Errorf("an event can't be read: %w", err)
+		return c, fmt.Errorf("can't read an event: %w", err)
 	}
 	return read[alert.Change](e.Change)
 }

@@ -1,5 +1,5 @@
-// Package uplink is an agent's side of a fleet: it publishes the Moments of the nodes that this program reads, tells of
-// their alerts, and answers the questions of hubs. docs/fleet.md has the subjects and what they carry.
+// Package uplink is an agent's side of a fleet: it publishes the Moments and alerts of the nodes that this program reads,
+// and answers questions of hubs. docs/fleet.md lists the subjects and what they carry.
 package uplink
 
 import (
@@ -28,36 +28,36 @@ import (
 )
 
 const (
-	// wholeEvery is how often a node's whole state is written where hubs find it when they start.
+	// wholeEvery is how often a node's whole state is stored for hubs that start.
 	wholeEvery = 30 * time.Second
-	// wholeApart is how soon it may be written again because its answer is another.
+	// wholeApart is the shortest time before it is stored again because its answer has changed.
 	wholeApart = 3 * time.Second
-	// mostEvents is how many events wait while nobody takes them; the oldest go first.
+	// mostEvents is how many events may wait to be sent; beyond that, the oldest are dropped.
 	mostEvents = 10_000
-	// patience is how long NATS may take to keep a message.
+	// patience is how long NATS may take to store a message.
 	patience = 5 * time.Second
-	// mostProcesses is how many processes an event names: those that cause most.
+	// mostProcesses is how many processes an event names: the main causes.
 	mostProcesses = 16
-	// goodbye bounds the last message at the end.
+	// goodbye is how long the last message may take.
 	goodbye = time.Second
 )
 
-// Config is what an uplink needs.
+// Config configures an uplink.
 type Config struct {
 	Bus      *bus.Bus
 	Version  string
 	Interval time.Duration // between readings
 	Alerts   *alert.Engine
-	// Act does what a hub asks for about a node, on behalf of who wants that, and returns a Moment or what is written as JSON. It
-	// is [action.ErrUnknown] for what hubs can't ask for.
+	// Act performs an action that a hub asks for, on behalf of the asker, and returns a Moment or a value to be written as JSON. Its
+	// error is [action.ErrUnknown] for actions that hubs can't ask for.
 	Act func(ctx context.Context, node string, q *action.Question, asker auth.Principal) (any, error)
-	// Recent is the recent past of a node, as hubs take it.
+	// Recent returns a node's recent past, in the form for hubs.
 	Recent func(node string) ([]byte, error)
 	Clock  clock.Clock
 	Log    *slog.Logger
 }
 
-// An Uplink publishes what one program reads. Its methods may be called at the same time.
+// An Uplink publishes what one program reads. Several goroutines may call its methods.
 type Uplink struct {
 	Config
 	hello   wire.Hello
@@ -73,7 +73,7 @@ type Uplink struct {
 	run      func(*node)   // starts one, once Run runs
 }
 
-// New makes an Uplink.
+// New returns an Uplink.
 func New(c Config) *Uplink {
 	return &Uplink{
 		Config: c, nodes: map[string]*node{}, more: make(chan struct{}, 1), secret: rand.Text(),
@@ -81,21 +81,21 @@ func New(c Config) *Uplink {
 	}
 }
 
-// State is how an uplink does.
+// State is the state of an uplink.
 type State struct {
 	Nodes   int    // that were published
 	Waiting int    // events that nobody has taken yet
 	Lost    uint64 // events that had no room
 }
 
-// State returns how it does now.
+// State returns the current state.
 func (u *Uplink) State() State {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return State{Nodes: len(u.nodes), Waiting: len(u.events), Lost: u.lost}
 }
 
-// Observe publishes a Moment. It does not wait: a newer one of its node takes the place of one that was not sent yet.
+// Observe publishes a Moment. It does not wait: a newer Moment of a node replaces one that was not sent yet.
 func (u *Uplink) Observe(m *insight.Moment) {
 	u.mu.Lock()
 	n := u.nodes[m.Snapshot.Node]
@@ -117,7 +117,7 @@ func (u *Uplink) Observe(m *insight.Moment) {
 	}
 }
 
-// An event is a change of an alert that is to be told to all hubs, in order.
+// An event is a change of an alert that must reach all hubs, in order.
 type event struct {
 	node, id string
 	text     []byte
@@ -134,12 +134,12 @@ func (u *Uplink) Announce(changes []alert.Change) {
 		told.Processes = told.Processes[:min(len(told.Processes), mostProcesses)]
 		text, err := talk.MarshalEvent(u.Version, &told)
 		if err != nil {
-			u.Log.Error("an event can't be told to the fleet", "alert", c.ID, "err", err)
+			u.Log.Error("can't send an event to the fleet", "alert", c.ID, "err", err)
 			continue
 		}
 		u.mu.Lock()
 		u.numbered++
-		// An ID holds for the whole stream: nobody may guess that of another program, or take its place.
+		// IDs are shared by the whole stream: nobody must be able to guess another program's ID and block it.
 		u.events = append(u.events, event{c.Device.Node, fmt.Sprintf("%s %d", u.secret, u.numbered), text})
 		if over := len(u.events) - mostEvents; over > 0 {
 			u.events, u.lost = u.events[over:], u.lost+uint64(over)
@@ -152,7 +152,7 @@ func (u *Uplink) Announce(changes []alert.Change) {
 	}
 }
 
-// Run publishes until ctx ends, and then says that the program has ended.
+// Run publishes until ctx ends, and then announces that the program has ended.
 func (u *Uplink) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	u.mu.Lock()
@@ -176,7 +176,7 @@ func (u *Uplink) Run(ctx context.Context) error {
 	return nil
 }
 
-// tell publishes events, one after the other, each until it was taken.
+// tell publishes events one after the other, each until it was stored.
 func (u *Uplink) tell(ctx context.Context) {
 	for {
 		u.mu.Lock()
@@ -216,7 +216,7 @@ func (u *Uplink) publish(ctx context.Context, e *event) error {
 	return err
 }
 
-// wait is how long to wait before trying again: not all programs of a fleet at once.
+// wait returns how long to wait before a retry. It is random, so that the programs of a fleet don't retry at once.
 func wait() time.Duration { return time.Second + mathrand.N(2*time.Second) }
 
 func pause(ctx context.Context, d time.Duration) bool {
@@ -230,7 +230,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// listen hears of hubs, and says once what is wrong with them.
+// listen receives announcements of hubs, and logs once what is wrong with them.
 func (u *Uplink) listen(ctx context.Context) {
 	told := map[string]bool{}
 	sub, err := u.Bus.Subscribe(bus.Hubs, func(m *nats.Msg) {
@@ -239,11 +239,11 @@ func (u *Uplink) listen(ctx context.Context) {
 			return
 		}
 		told[hello.Version] = true
-		u.Log.Warn("a hub speaks another protocol: it may not show this machine; use versions of gpuwhy that are at most two minor versions apart",
+		u.Log.Warn("a hub speaks another protocol version and may not show this machine; use gpuwhy versions at most two minor versions apart",
 			"hub", hello.Version, "protocol", hello.Protocol, "own", wire.Spoken)
 	})
 	if err != nil {
-		u.Log.Error("hubs can't be heard of", "err", err)
+		u.Log.Error("can't subscribe to announcements of hubs", "err", err)
 		return
 	}
 	<-ctx.Done()
@@ -275,7 +275,7 @@ func (n *node) publish(ctx context.Context) {
 	defer keeping.Wait()
 	sub, err := n.Bus.Subscribe(bus.Ask(n.name), func(m *nats.Msg) { go n.answer(ctx, m) })
 	if err != nil {
-		n.Log.Error("hubs can't ask this machine", "node", n.name, "err", err)
+		n.Log.Error("can't subscribe to questions of hubs", "node", n.name, "err", err)
 	} else {
 		defer func() { _ = sub.Unsubscribe() }() // the connection may be closed
 	}
@@ -330,7 +330,7 @@ func (n *node) send(asked bool) {
 	}
 }
 
-// keep keeps whole states, beside what is published: NATS may take seconds to say that it can't.
+// keep stores whole states without delaying publishing: NATS may take seconds to report a failure.
 func (n *node) keep(ctx context.Context) {
 	for {
 		select {
@@ -344,18 +344,18 @@ func (n *node) keep(ctx context.Context) {
 	}
 }
 
-// report logs once that publishing fails, and that it does no more.
+// report logs once that publishing fails, and once that it works again.
 func (n *node) report(err error) {
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrConnectionClosed): // the program ends
 	case err != nil && !n.told.Swap(true):
-		n.Log.Warn("a machine can't be published to the fleet", "node", n.name, "err", err)
+		n.Log.Warn("can't publish a machine to the fleet", "node", n.name, "err", err)
 	case err == nil && n.told.Swap(false):
-		n.Log.Info("the machine is published to the fleet again", "node", n.name)
+		n.Log.Info("publishing the machine to the fleet again", "node", n.name)
 	}
 }
 
-// write puts the whole state where hubs find it when they start.
+// write stores the whole state for hubs that start.
 func (n *node) write(ctx context.Context, message []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -382,7 +382,7 @@ func (n *node) encode(with *wire.Encoder, m *insight.Moment, whole, ended bool) 
 	return with.Encode(state)
 }
 
-// end says that the program has ended, which is no silence that nobody can explain.
+// end announces that the program has ended, so that hubs can explain its silence.
 func (n *node) end() {
 	if n.last == nil || !n.Bus.Conn().IsConnected() {
 		return
@@ -394,11 +394,11 @@ func (n *node) end() {
 		err = errors.Join(n.Bus.Conn().Publish(bus.Live(n.name), message), n.write(ctx, message))
 	}
 	if err != nil {
-		n.Log.Debug("the fleet was not told that this program ends", "node", n.name, "err", err)
+		n.Log.Debug("can't tell the fleet that this program is ending", "node", n.name, "err", err)
 	}
 }
 
-// answer answers a question of a hub.
+// answer answers a hub's question.
 func (n *node) answer(ctx context.Context, m *nats.Msg) {
 	var q action.Question
 	err := json.Unmarshal(m.Data, &q)
@@ -417,7 +417,7 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 		err = m.Respond(text)
 	}
 	if err != nil {
-		n.Log.Debug("a question of a hub can't be answered", "node", n.name, "err", err)
+		n.Log.Debug("can't answer a hub's question", "node", n.name, "err", err)
 	}
 }
 
@@ -452,7 +452,7 @@ func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err
 	return a, err
 }
 
-// showWhole has the whole state published soon.
+// showWhole makes the node publish its whole state soon.
 func (n *node) showWhole() {
 	select {
 	case n.whole <- struct{}{}:

@@ -13,7 +13,7 @@ import (
 // Machines of eight GPUs with processes.
 var benched = []struct{ name, profile string }{{"dgx-h100", "dgx-h100"}, {"fleet", "fleet:8"}}
 
-// states are those of a node over half a minute, as many as are beside one whole state.
+// states returns a node's states over half a minute, as many as are based on one whole state.
 func states(b *testing.B, profile string) (all []*wire.State) {
 	b.Helper()
 	for _, m := range played(b, profile, 7, 5*time.Second)[0] {
@@ -63,7 +63,7 @@ func BenchmarkEncodeWhole(b *testing.B) {
 	}
 }
 
-// messages are the whole state, and deltas beside it.
+// messages returns the whole state, and the deltas based on it.
 func messages(b *testing.B, profile string) (node string, all [][]byte) {
 	b.Helper()
 	e := wire.NewEncoder(nil)
@@ -97,8 +97,8 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkHeldByHub is what a hub holds for each of a hundred nodes of eight GPUs, which differ: the newest state, and what
-// deltas are beside.
+// BenchmarkHeldByHub measures the memory of a hub for each of a hundred different nodes of eight GPUs: the newest state, and the
+// whole state that deltas are based on.
 func BenchmarkHeldByHub(b *testing.B) {
 	const nodes = 100
 	live := func() float64 {

@@ -24,14 +24,14 @@ type base struct {
 	frame    []byte
 }
 
-// NewDecoder returns a Decoder of the node of that key. All Decoders of a hub have the same Packers (nil: it has its own) and one Shared,
-// so that what nodes have in common is in memory once (nil: nothing is shared).
+// NewDecoder returns a Decoder for the node with that key. All Decoders of a hub use the same Packers (nil: the Decoder gets its own) and one
+// Shared, so that what nodes have in common is in memory once (nil: nothing is shared).
 func NewDecoder(node string, packers *Packers, shared *gpu.Shared) *Decoder {
 	return &Decoder{node: node, packers: cmp.Or(packers, new(Packers)), shared: shared}
 }
 
-// Decode reads a message. It keeps nothing of its bytes. The errors are those above, and none of them changes anything: the
-// next good message is read as if the bad one had not been.
+// Decode reads a message. It keeps none of its bytes. The errors are those above. A bad message changes nothing: the next
+// good one is read as if the bad one had not arrived.
 func (d *Decoder) Decode(message []byte) (*State, error) {
 	h, frame, err := cut(message)
 	if err != nil {
@@ -79,14 +79,14 @@ func (d *Decoder) record(h *header, frame []byte, beside *base) (*record, error)
 	return r, nil
 }
 
-// A fieldError says which field of a record can't be read. What the sender wrote there may be long.
+// A fieldError names the field of a record that can't be read. The sender's text in it may be long.
 type fieldError struct{ err error }
 
-// Error is at most a few lines.
+// Error returns at most a few lines.
 func (e *fieldError) Error() string {
 	const most = 300
 	return fmt.Sprintf("%v: the field %.*s", ErrUnreadable, most, e.err)
 }
 
-// Unwrap returns ErrUnreadable alone: of what is wrong in a record nothing else can be told apart.
+// Unwrap returns only ErrUnreadable: callers can't distinguish errors within a record.
 func (e *fieldError) Unwrap() error { return ErrUnreadable }

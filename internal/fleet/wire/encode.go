@@ -8,7 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// An Encoder writes the states of one node, for one run of the program. One goroutine at a time uses it.
+// An Encoder writes the states of one node, for one run of the program. One goroutine at a time may use it.
 type Encoder struct {
 	packers  *Packers
 	instance string
@@ -18,17 +18,17 @@ type Encoder struct {
 	text     []byte // room for the next
 }
 
-// NewEncoder returns an Encoder of a new run. All Encoders of a program have the same Packers; nil: it has its own.
+// NewEncoder returns an Encoder for a new run. All Encoders of a program use the same Packers; nil: the Encoder gets its own.
 func NewEncoder(packers *Packers) *Encoder {
 	return &Encoder{packers: cmp.Or(packers, new(Packers)), instance: rand.Text()}
 }
 
-// Instance is the run that its messages name.
+// Instance returns the run that the Encoder's messages name.
 func (e *Encoder) Instance() string { return e.instance }
 
-// Encode writes a state as a delta beside the last whole one. It writes a whole one where there is none, and where a delta would
-// save little, and says so: then the readers need it wherever they get whole states from. The error is [ErrTooLarge],
-// [ErrOfAnother] where a device is of another node, or says what can't be written.
+// Encode writes a state as a delta to the last whole one. If there is none, or if a delta would save little, it writes a whole
+// state and says so: then it must also be stored where readers get whole states. The error is [ErrTooLarge], [ErrOfAnother]
+// if a device belongs to another node, or says what can't be written.
 func (e *Encoder) Encode(s *State) (message []byte, isWhole bool, err error) {
 	if e.number > 0 {
 		const little = 4 // a delta that saves less than a quarter
@@ -41,7 +41,7 @@ func (e *Encoder) Encode(s *State) (message []byte, isWhole bool, err error) {
 	return message, true, err
 }
 
-// EncodeWhole writes a whole state. The deltas that follow are beside it. The errors are those of Encode.
+// EncodeWhole writes a whole state. The deltas that follow are based on it. The errors are those of Encode.
 func (e *Encoder) EncodeWhole(s *State) (message []byte, err error) { return e.encode(s, whole) }
 
 func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
@@ -50,10 +50,10 @@ func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
 		e.text, err = gpu.AppendRecord(e.text[:0], r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("a state can't be written: %w", err)
+		return nil, fmt.Errorf("can't encode a state: %w", err)
 	}
 	if len(e.text) > maxUnpacked {
-		return nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(e.text), maxUnpacked)
+		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", ErrTooLarge, len(e.text), maxUnpacked)
 	}
 	h := header{protocol: Spoken, kind: kind, number: e.number, size: uint64(len(e.text)), instance: e.instance}
 	beside := e.beside
@@ -68,7 +68,7 @@ func (e *Encoder) encode(s *State, kind kind) ([]byte, error) {
 		return nil, err
 	}
 	if len(message) > MaxPacked {
-		return nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(message), MaxPacked)
+		return nil, fmt.Errorf("%w: %d bytes, and the limit is %d", ErrTooLarge, len(message), MaxPacked)
 	}
 	if kind == whole {
 		// A packer may still hold the old one as its dictionary, so it is not written over.

@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Seal makes a message of any record, as a sender of that version does.
+// Seal makes a message from any record, as a sender of that version would.
 func Seal(t *testing.T, p Protocol, record []byte) []byte {
 	t.Helper()
 	h := header{protocol: p, kind: whole, number: 1, size: uint64(len(record)), instance: "sealed"}
@@ -28,13 +28,13 @@ func zipped(t *testing.T, text []byte) []byte {
 	return e.EncodeAll(text, nil)
 }
 
-// Bomb is a message of a record that is larger than it may be.
+// Bomb returns a message whose record is larger than allowed.
 func Bomb(t *testing.T) []byte {
 	t.Helper()
 	return Seal(t, Spoken, bytes.Repeat([]byte(" "), 64<<20))
 }
 
-// Liar is the same, and says that it is small.
+// Liar returns the same, but claims to be small.
 func Liar(t *testing.T) []byte {
 	t.Helper()
 	h := header{protocol: Spoken, kind: whole, number: 1, size: 100, instance: "sealed"}

@@ -15,8 +15,8 @@ const (
 	keptBuffer = 1 << 20 // bytes of the largest buffer that is kept for the next message
 )
 
-// A packer packs and unpacks, one message at a time. It belongs to no node: what a node needs of it is given each time, since
-// ten thousand of them would take gigabytes.
+// A packer packs and unpacks one message at a time. It belongs to no node, since ten thousand packers would take gigabytes. What
+// it needs from a node is passed each time.
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -25,8 +25,8 @@ type packer struct {
 	text    []byte
 }
 
-// Packers pack and unpack for many nodes. They keep memory for as many messages as can be worked on at once. The zero is ready, and many
-// goroutines may use it.
+// Packers pack and unpack messages of many nodes. They keep memory for as many messages as can be processed at once. The zero Packers is
+// ready to use, also by many goroutines.
 type Packers struct {
 	once sync.Once
 	idle chan *packer // that nobody uses now
@@ -55,14 +55,14 @@ func (all *Packers) giveBack(p *packer) {
 	}
 }
 
-// pack appends a record, packed with another one beside it; nil: by itself.
+// pack appends a record, packed as a delta to another one; nil: on its own.
 func (p *packer) pack(out, record, beside []byte) ([]byte, error) {
 	var err error
 	if p.encoder == nil {
 		p.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
 		if err != nil {
-			return nil, fmt.Errorf("a state can't be packed: %w", err)
+			return nil, fmt.Errorf("can't compress a state: %w", err)
 		}
 	}
 	if len(p.beside) != len(beside) || len(beside) > 0 && &p.beside[0] != &beside[0] {
@@ -72,7 +72,7 @@ func (p *packer) pack(out, record, beside []byte) ([]byte, error) {
 		}
 		if err := p.encoder.ResetWithOptions(nil, set); err != nil {
 			p.encoder = nil
-			return nil, fmt.Errorf("a state can't be packed: %w", err)
+			return nil, fmt.Errorf("can't compress a state: %w", err)
 		}
 		p.beside = beside
 	}
@@ -91,7 +91,7 @@ func (p *packer) unpack(h *header, frame []byte, beside *base) ([]byte, error) {
 		p.text, err = p.whole(p.text, frame, nil)
 	}
 	if err == nil && uint64(len(p.text)) != h.size {
-		err = fmt.Errorf("%w: %d bytes, and not %d as it says", ErrUnreadable, len(p.text), h.size)
+		err = fmt.Errorf("%w: %d bytes, but it says %d", ErrUnreadable, len(p.text), h.size)
 	}
 	return p.text, err
 }
@@ -101,7 +101,7 @@ func (p *packer) whole(into, frame, beside []byte) ([]byte, error) {
 	if p.decoder == nil {
 		p.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
 		if err != nil {
-			return nil, fmt.Errorf("a state can't be unpacked: %w", err)
+			return nil, fmt.Errorf("can't decompress a state: %w", err)
 		}
 	}
 	set := zstd.WithDecoderDictDelete()
@@ -110,7 +110,7 @@ func (p *packer) whole(into, frame, beside []byte) ([]byte, error) {
 	}
 	if err := p.decoder.ResetWithOptions(nil, set); err != nil {
 		p.decoder = nil
-		return nil, fmt.Errorf("a state can't be unpacked: %w", err)
+		return nil, fmt.Errorf("can't decompress a state: %w", err)
 	}
 	text, err := p.decoder.DecodeAll(frame, into[:0])
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A record is a [State] as it is written. Its fields are promises, and those of all types within.
+// A record is a [State] as it is written. Its fields, and those of all types in it, are promises.
 type record struct {
 	Hello    hello
 	Place    place
@@ -42,7 +42,7 @@ type section struct {
 	Text json.RawMessage
 }
 
-// recordOf is what is written of a state, in an order that stays the same.
+// recordOf returns what is written of a state, in a stable order.
 func recordOf(s *State, instance string) (*record, error) {
 	m := s.Moment
 	if err := ofOne(m.Snapshot, m.Snapshot.Node); err != nil {
@@ -70,14 +70,14 @@ func recordOf(s *State, instance string) (*record, error) {
 func (r *record) bounded() error {
 	switch {
 	case len(r.Extra) > maxSections:
-		return fmt.Errorf("%w: %d sections, and %d is the most", ErrTooLarge, len(r.Extra), maxSections)
+		return fmt.Errorf("%w: %d sections, and the limit is %d", ErrTooLarge, len(r.Extra), maxSections)
 	case len(r.Place.Labels) > maxLabels:
-		return fmt.Errorf("%w: %d labels, and %d is the most", ErrTooLarge, len(r.Place.Labels), maxLabels)
+		return fmt.Errorf("%w: %d labels, and the limit is %d", ErrTooLarge, len(r.Place.Labels), maxLabels)
 	}
 	return nil
 }
 
-// ofOne says whether a snapshot is of a node, and all its devices are.
+// ofOne returns an error unless a snapshot and all its devices belong to a node.
 func ofOne(s *gpu.Snapshot, node string) error {
 	if s.Node != node {
 		return fmt.Errorf("%w: %.80q, not %q", ErrOfAnother, s.Node, node)
@@ -90,7 +90,7 @@ func ofOne(s *gpu.Snapshot, node string) error {
 	return nil
 }
 
-// state is what a record says of a node.
+// state returns what a record says about a node.
 func (r *record) state(h *header, node string) (*State, error) {
 	switch {
 	case r.Snapshot == nil:

@@ -1,21 +1,20 @@
-// Package wire turns the state of a node into bytes, and back at another gpuwhy. It knows nothing of how bytes travel.
+// Package wire turns a node's state into bytes, and back into a state at another gpuwhy. It does not know how bytes travel.
 //
-// A message is a header and a packed record. The header has the version of the protocol, the run of the sender and a number.
-// The record is JSON by the names of fields, as [gpu.AppendRecord] writes it: exact, and without what is zero. It is packed by
-// itself (a whole state), or with the last whole state beside it (a delta), so that what has not changed costs next to nothing.
-// Each delta needs that one whole state and no other delta: a delta that is lost does no harm. A delta names the run of the
-// sender and the number of the whole state, so that it is never applied to another; the packed frame has a checksum besides.
+// A message is a header and a packed record. The header has the protocol's version, the sender's run and a number. The record
+// is JSON with field names, as [gpu.AppendRecord] writes it: exact, and without zero values. It is packed on its own (a whole
+// state), or relative to the last whole state (a delta), so that unchanged data costs almost nothing. A delta needs that one
+// whole state and no other delta, so a lost delta does no harm. A delta names the sender's run and the whole state's number,
+// so it is never applied to another state. The packed frame also has a checksum.
 //
-// What a node says that this gpuwhy computes itself of the same readings (who uses what) is not sent; the answer is, since it
-// needs the node's past.
+// The receiver computes from the readings who uses what, so that is not sent. The answer is sent, since it needs the node's
+// past.
 //
 // How the protocol changes:
 //
-//   - A new field raises the minor version. A reader passes over fields that it does not know, takes those that are missing as
-//     "not said", and a reading of a quality that it does not know as "not reported". Words that it does not know (kinds,
-//     states, reasons) stay as they are.
-//   - No field goes away, becomes another type or gets another meaning, and no header field moves, but with a new major
-//     version. A message of another major version is refused with [ErrVersion].
+//   - A new field raises the minor version. A reader skips fields that it does not know, treats missing ones as "not said",
+//     and a reading with an unknown quality as "not reported". It keeps unknown words (kinds, states, reasons) as they are.
+//   - Removing a field, changing its type or meaning, or moving a header field needs a new major version. A message of another
+//     major version is refused with [ErrVersion].
 //   - testdata/schema.txt has all fields; a test compares it with the code.
 package wire
 
@@ -33,13 +32,13 @@ import (
 // A Protocol is a version of how states are written.
 type Protocol struct{ Major, Minor int }
 
-// Spoken is what this program writes. It reads all minor versions of the same major one.
+// Spoken is the version that this program writes. It reads all minor versions of the same major version.
 var Spoken = Protocol{Major: 1, Minor: 0}
 
-// String is such as "1.0".
+// String returns the version as text, such as "1.0".
 func (p Protocol) String() string { return fmt.Sprintf("%d.%d", p.Major, p.Minor) }
 
-// A Hello says who sends.
+// A Hello identifies the sender.
 type Hello struct {
 	Version  string        // of the sender's program
 	Protocol Protocol      // of the message; an Encoder writes [Spoken]
@@ -49,26 +48,26 @@ type Hello struct {
 	Interval time.Duration // between the sender's states; zero where it does not say
 }
 
-// A State is what a node says of itself at one time.
+// A State is what a node reports about itself at one time.
 type State struct {
 	Hello
-	// Moment is of the node, with its Place. Its Link is the business of who receives it, and not sent.
+	// Moment is the node's Moment, with its Place. Its Link is not sent, since the receiver sets it.
 	Moment *insight.Moment
-	// Extra are other sections by name, such as "alerts"; whoever knows a name knows what its text is. All are kept.
+	// Extra has other sections by name, such as "alerts"; the name determines the format. All are kept.
 	Extra map[string]json.RawMessage
 }
 
-// Why a message is refused. A refused message changes nothing of what a [Decoder] knows.
+// Why a message is refused. A refused message does not change a [Decoder].
 var (
-	ErrNoBase     = errors.New("the whole state that this is beside is not here") // ask the node for it
-	ErrLate       = errors.New("a newer whole state of the same run is here")     // nothing is lost
-	ErrVersion    = errors.New("another version of the protocol")                 // in a [gpu.Advice]
+	ErrNoBase     = errors.New("the whole state that this is based on is missing") // ask the node for it
+	ErrLate       = errors.New("a newer whole state of the same run is here")      // nothing is lost
+	ErrVersion    = errors.New("another version of the protocol")                  // in a [gpu.Advice]
 	ErrTooLarge   = errors.New("larger than a message may be")
 	ErrUnreadable = errors.New("it can't be read")
 	ErrOfAnother  = errors.New("it is about another node")
 )
 
-// What a message may take. Whatever is larger is refused before memory is taken for it.
+// Limits of a message. Anything larger is refused before memory is allocated for it.
 const (
 	MaxPacked   = 1 << 20  // bytes of a message
 	maxUnpacked = 4 << 20  // bytes of its record
@@ -84,8 +83,8 @@ const (
 	delta kind = 2
 )
 
-// A header is what a message begins with: magic, major and minor version, the length of the rest of the header, and in that
-// the kind, number, size and instance. What a later minor version adds stands behind those.
+// A header starts a message: magic, major and minor version, and the length of the rest of the header, which has the kind,
+// number, size and instance. Later minor versions append to those.
 type header struct {
 	protocol Protocol
 	kind     kind
@@ -109,7 +108,7 @@ func (h *header) append(b []byte) []byte {
 	return b
 }
 
-// InstanceOf is the run of the sender that a message names. The errors are those of [Decoder.Decode].
+// InstanceOf returns the sender's run that a message names. The errors are those of [Decoder.Decode].
 func InstanceOf(message []byte) (string, error) {
 	h, _, err := cut(message)
 	return h.instance, err
@@ -119,9 +118,9 @@ func InstanceOf(message []byte) (string, error) {
 func cut(message []byte) (h header, frame []byte, err error) {
 	switch {
 	case len(message) > MaxPacked:
-		return h, nil, fmt.Errorf("%w: %d bytes, and %d is the most", ErrTooLarge, len(message), MaxPacked)
+		return h, nil, fmt.Errorf("%w: %d bytes, and the limit is %d", ErrTooLarge, len(message), MaxPacked)
 	case len(message) < fixed || string(message[:len(magic)]) != magic:
-		return h, nil, fmt.Errorf("%w: it is no message of gpuwhy", ErrUnreadable)
+		return h, nil, fmt.Errorf("%w: it is not a gpuwhy message", ErrUnreadable)
 	}
 	h.protocol = Protocol{int(message[len(magic)]), int(message[len(magic)+1])}
 	if h.protocol.Major != Spoken.Major {
@@ -151,17 +150,17 @@ func cut(message []byte) (h header, frame []byte, err error) {
 	h.instance = string(b[1 : 1+b[0]])
 	switch {
 	case h.kind != whole && h.kind != delta:
-		return h, nil, fmt.Errorf("%w: a message of kind %d is not known", ErrUnreadable, h.kind)
+		return h, nil, fmt.Errorf("%w: messages of kind %d are unknown", ErrUnreadable, h.kind)
 	case h.size > maxUnpacked:
-		return h, nil, fmt.Errorf("%w: %d bytes when unpacked, and %d is the most", ErrTooLarge, h.size, maxUnpacked)
+		return h, nil, fmt.Errorf("%w: %d bytes when unpacked, and the limit is %d", ErrTooLarge, h.size, maxUnpacked)
 	}
 	return h, frame, nil
 }
 
-// otherVersion says which of the two is to be updated.
+// otherVersion says which of the two programs to update.
 func otherVersion(theirs Protocol) error {
 	advice := &gpu.Advice{
-		What: fmt.Sprintf("it speaks version %s of the protocol between gpuwhys, and this one version %s", theirs, Spoken),
+		What: fmt.Sprintf("it speaks version %s of the protocol between gpuwhys, and this one speaks version %s", theirs, Spoken),
 		Try:  "update gpuwhy here", Err: ErrVersion,
 	}
 	if theirs.Major < Spoken.Major {

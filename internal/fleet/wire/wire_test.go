@@ -31,7 +31,7 @@ func stateOf(m *insight.Moment) *wire.State {
 	}
 }
 
-// played are Moments of simulated machines, each of them with its past.
+// played returns Moments of simulated machines, each with its past.
 func played(t testing.TB, profile string, moments int, step time.Duration) (nodes [][]*insight.Moment) {
 	t.Helper()
 	now := start
@@ -62,7 +62,7 @@ func played(t testing.TB, profile string, moments int, step time.Duration) (node
 	return nodes
 }
 
-// said is all that clients are told of Moments.
+// said returns everything that clients learn about Moments.
 func said(t *testing.T, moments ...*insight.Moment) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -152,7 +152,7 @@ func same(t *testing.T, want, got *wire.State) {
 	}
 }
 
-// A hub tells of each machine, and of all together, what the machines tell of themselves.
+// A hub says the same about each machine, and about all together, as the machines themselves.
 func TestAHubTellsTheSame(t *testing.T) {
 	t.Parallel()
 	shared := new(gpu.Shared)
@@ -217,7 +217,7 @@ func TestEveryMachineGoesThere(t *testing.T) {
 	}
 }
 
-// Deltas may be lost, and each is read beside the one whole state that it was made beside, and no other.
+// Deltas may be lost. Each is applied to the one whole state that it is based on, and to no other.
 func TestADeltaIsBesideItsOwnWholeState(t *testing.T) {
 	t.Parallel()
 	node := played(t, "dgx-h100", 6, 5*time.Second)[0]
@@ -279,7 +279,7 @@ func TestWhatIsAllNewIsWhole(t *testing.T) {
 	}
 }
 
-// What can't be sent is said, and nothing of it is.
+// A state that can't be sent is an error, and no part of it is sent.
 func TestWhatCannotBeSent(t *testing.T) {
 	t.Parallel()
 	foreign := fixture.Server()
@@ -298,7 +298,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 		says  string
 	}{
 		{stateOf(insight.Of(foreign)), wire.ErrOfAnother, `device 3 is of "another"`},
-		{long, wire.ErrTooLarge, "4194304 is the most"},
+		{long, wire.ErrTooLarge, "the limit is 4194304"},
 		{torn, nil, "Text"},
 		{many, wire.ErrTooLarge, "2000 labels"},
 	} {
@@ -312,7 +312,7 @@ func TestWhatCannotBeSent(t *testing.T) {
 	}
 }
 
-// sealed is a message of the record in a file of testdata, changed.
+// sealed returns a message of a changed record from a file in testdata.
 func sealed(t *testing.T, minor int, file string, change func(string) string) []byte {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + file)
@@ -328,7 +328,7 @@ func sealed(t *testing.T, minor int, file string, change func(string) string) []
 	return wire.Seal(t, wire.Protocol{Major: 1, Minor: minor}, text)
 }
 
-// Two minor versions apart work together.
+// Programs two minor versions apart work together.
 func TestOfAnOlderMinorVersion(t *testing.T) {
 	t.Parallel()
 	s, err := wire.NewDecoder("c:desk", nil, nil).Decode(sealed(t, 0, "older.json", nil))
@@ -368,7 +368,7 @@ func TestOfANewerMinorVersion(t *testing.T) {
 	said(t, m)
 }
 
-// A message that is refused changes nothing.
+// A refused message changes nothing.
 func TestWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	m := insight.Of(fixture.Server())
@@ -399,8 +399,8 @@ func TestWhatIsRefused(t *testing.T) {
 		is      error
 		says    string
 	}{
-		"nothing":               {nil, wire.ErrUnreadable, "no message of gpuwhy"},
-		"something else":        {[]byte(`{"hello":"world"}`), wire.ErrUnreadable, "no message of gpuwhy"},
+		"nothing":               {nil, wire.ErrUnreadable, "not a gpuwhy message"},
+		"something else":        {[]byte(`{"hello":"world"}`), wire.ErrUnreadable, "not a gpuwhy message"},
 		"a newer major version": {of(good, 4, 2), wire.ErrVersion, "update gpuwhy here"},
 		"an older one":          {of(good, 4, 0), wire.ErrVersion, "update gpuwhy on the node"},
 		"a header without end":  {of(good, 6, 255), wire.ErrUnreadable, "cut off"},
@@ -409,7 +409,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"cut off":               {good[:len(good)-9], wire.ErrUnreadable, ""},
 		"a whole one, cut off":  {first[:len(first)/2], wire.ErrUnreadable, ""},
 		"a flipped bit":         {of(good, len(good)-20, good[len(good)-20]^4), wire.ErrUnreadable, ""},
-		"too long":              {append(bytes.Clone(good), make([]byte, wire.MaxPacked)...), wire.ErrTooLarge, "1048576 is the most"},
+		"too long":              {append(bytes.Clone(good), make([]byte, wire.MaxPacked)...), wire.ErrTooLarge, "the limit is 1048576"},
 		"a bomb":                {wire.Bomb(t), wire.ErrTooLarge, ""},
 		"a bomb that lies":      {wire.Liar(t), wire.ErrTooLarge, ""},
 		"many empty devices":    {swap(`"Devices":[`, `"Devices":[{}`+strings.Repeat(",{}", 1e5)+","), wire.ErrTooLarge, "memory"},
@@ -444,7 +444,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever is sent: it is refused or read, and the next good delta is read as it was.
+// Any bytes are either refused or read, and the next good delta is read correctly.
 func FuzzDecode(f *testing.F) {
 	node := played(f, "dgx-h100", 2, 5*time.Second)[0]
 	e := wire.NewEncoder(nil)

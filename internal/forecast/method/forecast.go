@@ -1,4 +1,4 @@
-// Package forecast says what comes next, of what matters, and how often it was wrong. It is mathematics on
+// Package method says what comes next, of what matters, and how often it was wrong. It is mathematics on
 // series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
 // docs/forecast.md has the methods, their errors, and when each fails.
 //

@@ -18,45 +18,45 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// CollectorConfig is what a Collector needs. Again has a default.
+// CollectorConfig configures a Collector. Only Again has a default.
 type CollectorConfig struct {
 	Store     store.Store // of the past of all nodes
 	Retention store.Retention
 	JetStream jetstream.JetStream
 	Stream    string // its name
-	// NodeOf says whose past comes on a subject.
+	// NodeOf returns the node whose past arrives on a subject.
 	NodeOf func(subject string) (string, error)
-	// Own reports whether this program itself writes the past of a machine of that name into the store; nil: of none.
+	// Own reports whether this program itself writes the past of a machine of that name into the store; nil: of no machine.
 	Own func(node string) bool
 	Log *slog.Logger
 	Now func() time.Time
-	// Place tells the database from a copy of it, such as the machine and the name of a file; empty for one on a server, which tells itself.
+	// Place distinguishes the database from a copy of it, for example by machine and file name; empty for one on a server, which has its own identity.
 	Place string
-	// GivesWay says that Run ends, with [ErrElsewhere], where another database has the fleet for minutes. Else the collector waits for its turn.
+	// GivesWay makes Run end with [ErrElsewhere] if another database has recorded the fleet for minutes. Otherwise the collector waits for its turn.
 	GivesWay bool
-	// Again is how long a message stays with a collector of which nothing is heard, before another one gets it; 0: 30 s.
+	// Again is how long a message stays with a silent collector before another one gets it; 0: 30 s.
 	Again time.Duration
 }
 
 const (
 	// messagesAtOnce and bytesAtOnce are how much is written in one transaction.
 	messagesAtOnce, bytesAtOnce = 64, 4 << 20
-	// again is the default of Again. Most connections are there again sooner; after longer, messages may be written twice, which changes nothing.
+	// again is the default of Again. Most connections return sooner. After longer, messages may be written twice, which does no harm.
 	again = 30 * time.Second
 	// writePatience is how long the store may take for one transaction.
 	writePatience = time.Minute
-	// waiting is how long the stream is asked for more.
+	// waiting is how long a request to the stream waits for more messages.
 	waiting = time.Second
-	// tries is how often a message is tried that the store does not take, though it takes others.
+	// tries is how often a collector tries to write a message that the store rejects while it accepts others.
 	tries = 5
-	// Each minute some parts of what is too old are forgotten.
+	// Each minute some of the data that is too old is deleted.
 	forgetEvery, forgetParts = time.Minute, 100
-	// mostNodes is of how many nodes it is counted what was refused.
+	// mostNodes is for how many nodes refused messages are counted.
 	mostNodes = 100_000
 )
 
-// A Collector takes what nodes deliver, and writes it into a store. People know it as a recorder of the fleet, which the command record is. Any number of them share the work of one database. A fleet is recorded
-// into one database at a time.
+// A Collector writes what nodes deliver into a store. People know it as a recorder of the fleet, such as the command record. Any number of
+// collectors share the work for one database. A fleet is recorded in one database at a time.
 type Collector struct {
 	cfg   CollectorConfig
 	log   *slog.Logger
@@ -72,7 +72,7 @@ type Collector struct {
 	durable string // the consumer of the database; empty where that is not known yet
 }
 
-// CollectorState says how a collector does.
+// CollectorState is the state of a collector.
 type CollectorState struct {
 	Written uint64            // messages, since the program began
 	Last    time.Time         // when some were written last; zero: never
@@ -82,13 +82,13 @@ type CollectorState struct {
 	Since   time.Time         // when it began to fail
 }
 
-// NewCollector makes a collector, which does nothing before [Collector.Run].
+// NewCollector returns a collector that does nothing before [Collector.Run].
 func NewCollector(cfg CollectorConfig) *Collector {
 	cfg.Again = cmp.Or(cfg.Again, again)
 	return &Collector{cfg: cfg, log: cfg.Log.With("part", "recorder"), codec: newCodec(), names: newNames(), state: CollectorState{Refused: map[string]uint64{}}}
 }
 
-// State returns how it does now.
+// State returns the current state.
 func (r *Collector) State() CollectorState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,7 @@ func (r *Collector) State() CollectorState {
 	return s
 }
 
-// Run writes until ctx ends. What fails is tried again: messages wait in the stream meanwhile. The error is nil, or see [CollectorConfig.GivesWay].
+// Run writes until ctx ends. It retries after failures; messages wait in the stream meanwhile. The error is nil, except as [CollectorConfig.GivesWay] says.
 func (r *Collector) Run(ctx context.Context) error {
 	var tasks sync.WaitGroup
 	forgetting, cancel := context.WithCancel(ctx)
@@ -133,7 +133,7 @@ func (r *Collector) Run(ctx context.Context) error {
 	return nil
 }
 
-// take takes messages and writes them, until something fails.
+// take fetches messages and writes them, until something fails.
 func (r *Collector) take(ctx context.Context) error {
 	consumer, err := r.consumer(ctx) // a database that is away says so: nothing is taken then
 	if err != nil {
@@ -167,17 +167,17 @@ func (r *Collector) noStream(err error) error {
 		return nil
 	}
 	advice := &gpu.Advice{
-		What: "the stream with the past of the fleet can't be read", Err: err,
-		Try: "see whether the NATS servers run and have a quorum, and whether a hub runs, which makes the stream; what nodes have to tell waits there",
+		What: "the stream with the fleet's past can't be read", Err: err,
+		Try: "check that the NATS servers run and have a quorum, and that a hub runs, which creates the stream; the past waits meanwhile",
 	}
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		advice.What = "the NATS servers have no stream with the past of the fleet"
-		advice.Try = "start a hub, which makes it, or see whether the credentials are those of this fleet"
+		advice.What = "the NATS servers have no stream with the fleet's past"
+		advice.Try = "start a hub, which creates it, or check that the credentials belong to this fleet"
 	}
 	return advice
 }
 
-// A taken message can be read.
+// A taken message is one that can be read.
 type taken struct {
 	jetstream.Msg
 	node   string
@@ -186,7 +186,7 @@ type taken struct {
 	wait   bool // under which name it is kept can't be said yet
 }
 
-// record writes messages, and says so to the stream.
+// record writes messages, and acknowledges them to the stream.
 func (r *Collector) record(ctx context.Context, got []jetstream.Msg) error {
 	if len(got) == 0 {
 		return nil
@@ -268,7 +268,7 @@ func (r *Collector) idle() time.Duration {
 	return time.Since(r.worked)
 }
 
-// read makes the batch of a message.
+// read turns a message into a batch.
 func (r *Collector) read(m jetstream.Msg, node string) (t taken, err error) {
 	number, err := strconv.ParseInt(m.Headers().Get(headerNumber), 10, 64)
 	if err != nil || number <= 0 {
@@ -296,7 +296,7 @@ func (r *Collector) read(m jetstream.Msg, node string) (t taken, err error) {
 	return taken{m, node, number, b, false}, nil
 }
 
-// leaveOut leaves out what would be forgotten at once. It also bounds how many partitions a node can have made.
+// leaveOut leaves out data that would be deleted at once. It also bounds how many partitions a node can cause.
 func (r *Collector) leaveOut(b *store.Batch) {
 	now, old := r.cfg.Now(), uint64(0)
 	rows := b.Rows[:0]
@@ -322,7 +322,7 @@ func (r *Collector) leaveOut(b *store.Batch) {
 	r.state.Old += old
 }
 
-// write writes messages in one transaction; where the store does not take one of them, each by itself.
+// write writes messages in one transaction or, if the store rejects one of them, each on its own.
 func (r *Collector) write(ctx context.Context, all []taken) error {
 	together := store.Batch{Delivered: true}
 	slices.SortStableFunc(all, func(a, b taken) int { return cmp.Compare(a.number, b.number) }) // as it happened on each node
@@ -352,7 +352,7 @@ func (r *Collector) write(ctx context.Context, all []taken) error {
 	}
 	if meta, failed := all[0].Metadata(); failed == nil && meta.NumDelivered < tries {
 		_ = all[0].NakWithDelay(longestPause) // the reason may be another one
-		r.log.Warn("a part of the past is not written, and tried again", "node", all[0].node, "err", err)
+		r.log.Warn("can't write a part of the past; will try again", "node", all[0].node, "err", err)
 		return nil
 	}
 	r.refuse(all[0].node, err)
@@ -365,7 +365,7 @@ func (r *Collector) store(ctx context.Context, b *store.Batch) error {
 	return r.writing.Call(ctx, writePatience, func(ctx context.Context) error { return r.cfg.Store.Write(ctx, b) })
 }
 
-// faultOfStore reports whether an error is of the store, and not of what is written.
+// faultOfStore reports whether the store, not the data, is the cause of an error.
 func faultOfStore(err error) bool {
 	for _, known := range []error{
 		store.ErrFull, store.ErrReadOnly, store.ErrCorrupt, store.ErrLocked, store.ErrGone, store.ErrNewer, store.ErrBusy, context.DeadlineExceeded,
@@ -386,7 +386,7 @@ func join(to, b *store.Batch) {
 	to.Events = append(to.Events, b.Events...)
 }
 
-// refuse counts a message that is not written, and tells it once of each node.
+// refuse counts a message that is not written, and logs it once for each node.
 func (r *Collector) refuse(node string, err error) {
 	r.mu.Lock()
 	n, known := r.state.Refused[node]
@@ -395,11 +395,11 @@ func (r *Collector) refuse(node string, err error) {
 	}
 	r.mu.Unlock()
 	if !known {
-		r.log.Warn("a part of the past is refused; it is told once of a node", "node", node, "err", err)
+		r.log.Warn("refusing a part of the past; logged once for each node", "node", node, "err", err)
 	}
 }
 
-// tell notes how it does, and logs when it begins to fail and when it is well again.
+// tell updates the state, and logs when writing begins to fail and when it works again.
 func (r *Collector) tell(err error) {
 	r.mu.Lock()
 	failed := r.state.Err != nil
@@ -413,13 +413,13 @@ func (r *Collector) tell(err error) {
 	switch {
 	case err != nil && !failed:
 		advice := gpu.AsAdvice(err)
-		r.log.Warn("the past of the fleet is not written; it waits in the stream", "err", err, "try", advice.Try)
+		r.log.Warn("can't write the fleet's past; it waits in the stream", "err", err, "try", advice.Try)
 	case err == nil && failed:
-		r.log.Info("the past of the fleet is written again")
+		r.log.Info("the fleet's past is being written again")
 	}
 }
 
-// forgetAll lets the store forget what is too old, in parts. Of several collectors on one server one does so at a time.
+// forgetAll makes the store delete what is too old, in parts. Of several collectors on one server, one does so at a time.
 func (r *Collector) forgetAll(ctx context.Context) {
 	every := time.NewTicker(forgetEvery)
 	defer every.Stop()
@@ -440,7 +440,7 @@ func (r *Collector) forgetAll(ctx context.Context) {
 				return err
 			})
 			if err != nil && ctx.Err() == nil && !told {
-				r.log.Warn("what is too old in the past of the fleet stays for now", "err", err)
+				r.log.Warn("can't delete what is too old from the fleet's past for now", "err", err)
 			}
 			if told = err != nil; err != nil || !more {
 				break

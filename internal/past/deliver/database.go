@@ -14,16 +14,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// ErrElsewhere is the error of a collector whose fleet is recorded into another database. NATS itself keeps the two apart: the stream has one
-// consumer at a time, which is named after the database, so that each message goes to one database and all go to the same.
-var ErrElsewhere = errors.New("the past of the fleet is recorded into another database")
+// ErrElsewhere is the error of a collector whose fleet is recorded in another database. NATS itself enforces this: the stream allows one
+// consumer at a time, which is named after the database, so that all messages go to the same database.
+var ErrElsewhere = errors.New("the fleet's past is recorded in another database")
 
 const (
-	// group is what the names of consumers begin with. All collectors of one database share one. Earlier versions called theirs
-	// "recorders", whatever the database.
+	// group is the prefix of consumer names. All collectors of one database share one consumer. Earlier versions always called it
+	// "recorders".
 	group, formerGroup = "recorders-", "recorders"
-	// deserted is how long the consumer of a database stays after its last collector asked for messages. Then another database may take its
-	// place. Messages stay in the stream.
+	// deserted is how long the consumer of a database stays after its last collector asked for messages. After that, another database may take
+	// over. Messages stay in the stream.
 	deserted = 2 * time.Minute
 	// elsewhereFor is how long a collector that gives way waits for the other database to be deserted.
 	elsewhereFor = deserted + 30*time.Second
@@ -49,7 +49,7 @@ func (r *Collector) consumerName(ctx context.Context) (string, error) {
 	return group + hex.EncodeToString(sum[:8]), nil
 }
 
-// consumer is the one of this collector's database. Where the stream has the consumer of another database, the error is [ErrElsewhere].
+// consumer returns the consumer of this collector's database. If the stream has another database's consumer, the error is [ErrElsewhere].
 func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	name, err := r.consumerName(ctx)
 	if err != nil {
@@ -62,13 +62,13 @@ func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	defer cancel()
 	of := jetstream.ConsumerConfig{
 		Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.cfg.Again, MaxAckPending: 64 * messagesAtOnce,
-		InactiveThreshold: deserted, Description: "gpuwhy: those who write the past of the fleet into one database",
+		InactiveThreshold: deserted, Description: "gpuwhy: the recorders that write the fleet's past into one database",
 	}
 	made, err := r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, of)
 	if !isSecond(err) {
 		return made, r.noStream(err)
 	}
-	// An earlier version left a consumer that never goes by itself.
+	// An earlier version left a consumer that never expires.
 	if former, failed := r.cfg.JetStream.Consumer(ctx, r.cfg.Stream, formerGroup); failed == nil && ended(former.CachedInfo()) {
 		if r.cfg.JetStream.DeleteConsumer(ctx, r.cfg.Stream, formerGroup) == nil {
 			made, err = r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, of)
@@ -76,9 +76,9 @@ func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	}
 	if isSecond(err) {
 		return nil, &gpu.Advice{
-			What: "the past of this fleet is recorded into another database, and nothing of it is written into this one",
-			Try: "let all that record the fleet have one database: start 'gpuwhy serve --fleet-listen' with the --history postgres://… of 'gpuwhy record', " +
-				"or with --history off, and every 'gpuwhy record' with that same --history",
+			What: "the past of this fleet is recorded in another database, and nothing is written to this one",
+			Try: "use one database for everything that records the fleet: start 'gpuwhy serve --fleet-listen' with the --history postgres://… of 'gpuwhy record', " +
+				"or with --history off, and every 'gpuwhy record' with the same --history",
 			Err: ErrElsewhere,
 		}
 	}
@@ -95,15 +95,15 @@ func isSecond(err error) bool {
 	return code == secondConsumer || code == sameFilter
 }
 
-// unused reports whether nobody takes messages of a consumer.
+// unused reports whether nobody fetches messages from a consumer.
 func unused(c *jetstream.ConsumerInfo) bool { return c.NumWaiting == 0 && c.NumAckPending == 0 }
 
-// ended reports whether those who took messages of a consumer are gone; what one of them was writing came to it long ago.
+// ended reports whether all collectors of a consumer are gone. Anything one of them was still writing was delivered long ago.
 func ended(c *jetstream.ConsumerInfo) bool {
 	return c.NumWaiting == 0 && (c.NumAckPending == 0 || c.Delivered.Last != nil && c.TimeStamp.Sub(*c.Delivered.Last) > deserted)
 }
 
-// leave lets another database record the fleet at once, unless another collector of this one goes on. What was not written stays in the stream.
+// leave lets another database record the fleet at once, unless this database has another collector. Unwritten messages stay in the stream.
 func (r *Collector) leave() {
 	r.mu.Lock()
 	name := r.durable

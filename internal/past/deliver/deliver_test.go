@@ -39,7 +39,7 @@ import (
 
 func logger(t testing.TB) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
 
-// A broker is a NATS server of its own, with JetStream in a folder.
+// A broker is a separate NATS server, with JetStream in a folder.
 type broker struct{ *natstest.Server }
 
 func startBroker(t *testing.T) broker {
@@ -47,7 +47,7 @@ func startBroker(t *testing.T) broker {
 	return broker{natstest.InProcess(t)}
 }
 
-// connect is a connection as package bus makes it.
+// connect returns a connection as package bus makes it.
 func (b broker) connect(t *testing.T, node string) *bus.Bus {
 	t.Helper()
 	c, err := bus.Open(bus.Config{InProcess: b.Server, Name: "test", Node: node, Patience: testkit.Patience, Log: logger(t)})
@@ -73,7 +73,7 @@ func (b broker) prepare(t *testing.T, limits bus.Limits) {
 	}
 }
 
-// waits is how many messages the stream has.
+// waits returns how many messages the stream has.
 func (b broker) waits(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), bus.PastStream)
@@ -83,7 +83,7 @@ func (b broker) waits(t *testing.T, js jetstream.JetStream) uint64 {
 	return stream.CachedInfo().State.Msgs
 }
 
-// virtual runs a test in virtual time that begins now, where no store may be on a server.
+// virtual runs a test in virtual time that begins now. No store may be on a server.
 func virtual(t *testing.T, test func(t *testing.T)) {
 	now := time.Now()
 	natstest.Virtual(t, func(t *testing.T) {
@@ -92,7 +92,7 @@ func virtual(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// An agent is a machine that is simulated, with a store and an outbox.
+// An agent is a simulated machine with a store and an outbox.
 type agent struct {
 	t      *testing.T
 	node   *sim.Source
@@ -126,7 +126,7 @@ func machine(t *testing.T, n int) *agent {
 	return a
 }
 
-// hours are databases of machines that could reach nobody, and were started again in between.
+// hours are databases of machines that could reach nobody, and were restarted in between.
 var hours [2]struct {
 	once sync.Once
 	file []byte
@@ -173,7 +173,7 @@ func (a *agent) open() {
 	}
 }
 
-// live lets time pass, reads the machine each five seconds, and writes what was seen: a run of an agent from start to end.
+// live is a run of an agent from start to end: it lets time pass, reads the machine every five seconds, and writes the readings.
 func (a *agent) live(span time.Duration) {
 	a.t.Helper()
 	retention, err := record.ParseRetention(record.DefaultRetention)
@@ -209,7 +209,7 @@ func (a *agent) live(span time.Duration) {
 	}
 }
 
-// send sends until all is sent.
+// send sends until everything is sent.
 func (a *agent) send(b broker) {
 	a.t.Helper()
 	stop := a.sending(b)
@@ -217,7 +217,7 @@ func (a *agent) send(b broker) {
 	stop()
 }
 
-// sent waits until all is sent, and returns the outbox's state.
+// sent waits until everything is sent, and returns the outbox's state.
 func (a *agent) sent() (s deliver.State) {
 	a.t.Helper()
 	testkit.Until(a.t, "all is sent, and all is well", func() bool {
@@ -241,7 +241,7 @@ func recorder(t *testing.T, b broker, s store.Store) (r *deliver.Collector, stop
 	return recorderThat(t, b, s, 0)
 }
 
-// recorderThat is one whose messages come again after so long.
+// recorderThat returns a recorder whose messages are redelivered after so long.
 func recorderThat(t *testing.T, b broker, s store.Store, again time.Duration) (r *deliver.Collector, stop func()) {
 	t.Helper()
 	retention, err := record.ParseRetention(record.DefaultRetention)
@@ -272,14 +272,14 @@ func nodeOf(subject string) (string, error) {
 	return bus.NodeOf(subject[strings.LastIndexByte(subject, '.')+1:])
 }
 
-// taken waits until the recorders have written all.
+// taken waits until the recorders have written everything.
 func (b broker) taken(t *testing.T) {
 	t.Helper()
 	js := b.connect(t, "").JetStream()
 	testkit.Until(t, "all is taken", func() bool { return b.waits(t, js) == 0 })
 }
 
-// stores are those of a fleet.
+// stores are the kinds of stores for a fleet.
 func stores(t *testing.T, test func(t *testing.T, open func() store.Store)) {
 	t.Run("SQLite", func(t *testing.T) {
 		virtual(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func stores(t *testing.T, test func(t *testing.T, open func() store.Store)) {
 	})
 }
 
-// shared is the server of all tests; nil where there is no PostgreSQL.
+// shared is the PostgreSQL server of all tests; nil if none is installed.
 var shared *pgtest.Server
 
 func TestMain(m *testing.M) {
@@ -337,7 +337,7 @@ func all[V any](t *testing.T, seq iter.Seq2[V, error]) (out []V) {
 	return out
 }
 
-// A past is all that a store has of a node.
+// A past is everything that a store has about a node.
 type past struct {
 	Devices  []store.Device
 	Rows     map[string][]store.Row
@@ -403,7 +403,7 @@ func each[V any](t *testing.T, what string, want, got []V) {
 	}
 }
 
-// same compares what a store has of an agent's node with the agent's own.
+// same compares a store's past of an agent's node with the agent's own.
 func same(t *testing.T, a *agent, s store.Store) {
 	t.Helper()
 	want, got := pastOf(t, a.sqlite, a.node.Node()), pastOf(t, s, a.node.Node())
@@ -424,7 +424,7 @@ func same(t *testing.T, a *agent, s store.Store) {
 	t.Logf("%s: %s", a.node.Node(), got.counts())
 }
 
-// publish sends parcels as they come, with the numbers that they have.
+// publish sends parcels in the given order, with their numbers.
 func publish(t *testing.T, b broker, parcels []store.Parcel) {
 	t.Helper()
 	js := b.connect(t, "").JetStream()
@@ -445,7 +445,7 @@ func (a *agent) parcels() []store.Parcel {
 	return all
 }
 
-// An agent that is killed after the stream has taken its parcels, and before it knows, sends them again.
+// An agent that is killed after the stream has stored its parcels, but before it knows, sends them again.
 func TestKilledBeforeTheAnswer(t *testing.T) { virtual(t, killedBeforeTheAnswer) }
 
 func killedBeforeTheAnswer(t *testing.T) {
@@ -490,7 +490,7 @@ func killedBeforeTheAnswer(t *testing.T) {
 	same(t, a, fleet)
 }
 
-// A stream that is full, and servers that are away and come back, keep parcels in the outbox.
+// While the stream is full, or the servers are away, parcels stay in the outbox.
 func TestStreamFullAndAway(t *testing.T) { virtual(t, streamFullAndAway) }
 
 func streamFullAndAway(t *testing.T) {
@@ -514,7 +514,7 @@ func streamFullAndAway(t *testing.T) {
 	same(t, a, fleet)
 }
 
-// What can't be read, or is of another node, or of the future, is refused and counted, and keeps nothing else.
+// Messages that can't be read, are about another node or are dated in the future are refused and counted, and delay no others.
 func TestBadMessages(t *testing.T) { virtual(t, badMessages) }
 
 func badMessages(t *testing.T) {
@@ -562,7 +562,7 @@ func badMessages(t *testing.T) {
 	}
 }
 
-// An outbox that is too small gives up snapshots first, then readings; what it has lost is counted, and the rest is delivered.
+// An outbox that is too small drops snapshots first, then readings. It counts the loss, and delivers the rest.
 func TestOutboxTooSmall(t *testing.T) { virtual(t, outboxTooSmall) }
 
 func outboxTooSmall(t *testing.T) {
@@ -591,7 +591,7 @@ func outboxTooSmall(t *testing.T) {
 	}
 }
 
-// failing is a database that is away for a while, and one that does not take one node's past.
+// failing is a database that is away for a while, or rejects one node's past.
 type failing struct {
 	store.Store
 	away atomic.Bool
@@ -610,7 +610,7 @@ func (f *failing) Write(ctx context.Context, b *store.Batch) error {
 	return f.Store.Write(ctx, b)
 }
 
-// While the database is away, all waits in the stream.
+// While the database is away, everything waits in the stream.
 func TestDatabaseAway(t *testing.T) { virtual(t, databaseAway) }
 
 func databaseAway(t *testing.T) {
@@ -633,7 +633,7 @@ func databaseAway(t *testing.T) {
 	}
 }
 
-// What a recorder took that was lost goes to another one.
+// Messages that a lost recorder had fetched go to another one.
 func TestRecorderLost(t *testing.T) { virtual(t, recorderLost) }
 
 func recorderLost(t *testing.T) {
@@ -662,7 +662,7 @@ func recorderLost(t *testing.T) {
 	same(t, a, fleet)
 }
 
-// slowly is a database that takes long, and counts what it is asked to write.
+// slowly is a slow database that counts what it is asked to write.
 type slowly struct {
 	store.Store
 	takes  time.Duration
@@ -675,7 +675,7 @@ func (s *slowly) Write(ctx context.Context, b *store.Batch) error {
 	return s.Store.Write(ctx, b)
 }
 
-// A message does not go to another recorder while the first one writes it, though its database takes longer than recorders are waited for.
+// A message does not go to another recorder while the first one is writing it, even if its database takes longer than the redelivery time.
 func TestSlowDatabase(t *testing.T) { virtual(t, slowDatabase) }
 
 func slowDatabase(t *testing.T) {
@@ -693,7 +693,7 @@ func slowDatabase(t *testing.T) {
 	}
 }
 
-// stuck is a database that does not return, whatever it is asked.
+// stuck is a database that never returns.
 type stuck struct {
 	store.Store
 	asked chan struct{} // is closed with the first
@@ -707,7 +707,7 @@ func (s *stuck) Write(ctx context.Context, _ *store.Batch) error {
 	return ctx.Err()
 }
 
-// A recorder whose database does not return keeps nothing from the others.
+// A recorder whose database never returns does not keep messages from the others.
 func TestStuckDatabase(t *testing.T) { virtual(t, stuckDatabase) }
 
 func stuckDatabase(t *testing.T) {
@@ -724,7 +724,7 @@ func stuckDatabase(t *testing.T) {
 	same(t, a, fleet)
 }
 
-// Two recorders with databases of their own never divide a past: the second says that another one has it, and takes its place when that ends.
+// Two recorders with separate databases never divide a past: the second says that another one has it, and takes over when that one ends.
 func TestTwoDatabases(t *testing.T) { virtual(t, twoDatabases) }
 
 func twoDatabases(t *testing.T) {
@@ -768,7 +768,7 @@ func twoDatabases(t *testing.T) {
 	}
 }
 
-// The recorder of a copy of a database, such as one in another folder, does not take half of what the first gets.
+// The recorder of a copy of a database, for example in another folder, does not take half of the first one's messages.
 func TestACopyOfADatabase(t *testing.T) { virtual(t, copyOfADatabase) }
 
 func copyOfADatabase(t *testing.T) {

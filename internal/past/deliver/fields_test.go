@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "add new fields to testdata/fields.txt")
 
-// fields lists all that a message may have: the names and types of fields, and columns with how many numbers make one of their unit.
+// fields lists everything that a message may have: the names and types of fields, and columns with their scale.
 func fields() (all []string) {
 	var walk func(path string, t reflect.Type)
 	walk = func(path string, t reflect.Type) {
@@ -66,8 +66,8 @@ func declared[T any](t *store.Table[T]) (all []string) {
 	return all
 }
 
-// Fields and columns may be added, and none may go or become another while the version is the same: older and newer programs read each
-// other's messages.
+// Within a version, fields and columns may be added, but not removed or changed, since older and newer programs read each other's
+// messages.
 func TestFieldsAreOnlyAdded(t *testing.T) {
 	const file = "testdata/fields.txt"
 	text, err := os.ReadFile(file)
@@ -109,7 +109,7 @@ var sample = store.Batch{
 
 var sampleTime = time.Date(2026, 3, 28, 20, 15, 0, 0, time.UTC)
 
-// What is read of any bytes keeps its promises: all of it is of the node, of a time that can be, and bounded.
+// Whatever the bytes, the data read keeps its promises: it is about the node, has possible times, and is bounded.
 func FuzzRead(f *testing.F) {
 	c := newCodec()
 	parcels, _, err := c.parcels(&sample, "")
@@ -154,7 +154,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What is read is what was packed.
+// Reading a message returns what was packed.
 func TestReadBack(t *testing.T) {
 	c := newCodec()
 	parcels, _, err := c.parcels(&sample, "")
@@ -190,7 +190,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// A batch that is too long for a message becomes several, and what is too long alone is counted.
+// A batch that is too long for a message becomes several, and single items that are too long are counted.
 func TestSplit(t *testing.T) {
 	noise := make([]byte, longest+longest/2)
 	seed := uint64(1)

@@ -14,31 +14,31 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// Version is that of the messages. A version may get more fields and columns: who does not know them leaves them out, and who
-// misses them has nothing there. What changes the meaning of a field is another version.
+// Version is the version of the messages. Fields and columns may be added within a version: readers skip unknown ones, and treat missing
+// ones as empty. Changing the meaning of a field needs another version.
 const Version = 1
 
 // Bounds of a message.
 const (
-	// longest is how many bytes a message may have, packed: half of what a NATS server takes unless it is told otherwise.
+	// longest is how many bytes a packed message may have: half of a NATS server's default limit.
 	longest = 512 << 10
-	// unpacked is how many it may have unpacked, and mostItems how many rows, frames, sessions, causes, events or devices.
+	// unpacked is the limit for an unpacked message, and mostItems the limit for its rows, frames, sessions, causes, events or devices.
 	unpacked, mostItems = 16 << 20, 20_000
-	// longestText is how long a text may be, and longestName what names a device, in bytes.
+	// longestText is how long a text may be, and longestName a device's name, in bytes.
 	longestText, longestName = 64 << 10, 512
-	// ahead is how far times may be ahead of the clock of the one who reads.
+	// ahead is how far times may be ahead of the reader's clock.
 	ahead = 5 * time.Minute
 )
 
-// ErrUnreadable is the error of a message that can't be read, whatever is tried.
+// ErrUnreadable is the error of a message that can never be read.
 var ErrUnreadable = errors.New("the message can't be read")
 
-// A message is what a node's batch becomes: CBOR with fields by name, packed with zstd. Times are milliseconds since 1970, UTC; 0 is
-// the zero time. Durations are nanoseconds. What is absent has the zero value of its type.
+// A message is a node's batch as it is sent: CBOR with named fields, packed with zstd. Times are milliseconds since 1970, UTC; 0 is
+// the zero time. Durations are nanoseconds. Absent values are the zero value of their type.
 type message struct {
 	Version int    `cbor:"version"`
 	Node    string `cbor:"node"`
-	// Installation is the ID of the sender's installation; empty where it has none, or is of an earlier version.
+	// Installation is the ID of the sender's installation; empty if it has none or is of an earlier version.
 	Installation string               `cbor:"installation,omitempty"`
 	Devices      []row[store.Device]  `cbor:"devices,omitempty"`
 	Tables       []table              `cbor:"tables,omitempty"`
@@ -48,7 +48,7 @@ type message struct {
 	Events       []row[store.Event]   `cbor:"events,omitempty"`
 }
 
-// A table has the rows of a tier, of devices or of machines. Each list has an element for each row.
+// A table has the rows of one tier, for devices or for machines. Each list has one element per row.
 type table struct {
 	Tier     string   `cbor:"tier"`
 	Machines bool     `cbor:"machines,omitempty"`
@@ -60,12 +60,12 @@ type table struct {
 	Columns  []column `cbor:"columns,omitempty"`
 }
 
-// A column has the values of a quantity that is in any of the rows, as whole numbers of 1/Scale of its unit (see [store.Column]).
+// A column has the values of one quantity, as whole multiples of 1/Scale of its unit (see [store.Column]). Quantities that no row has are left out.
 type column struct {
 	Name   string  `cbor:"name"`
 	Absent []int   `cbor:"absent,omitempty"` // rows that have none: the other lists leave them out
 	Mean   []int64 `cbor:"mean"`
-	// Of spans: by how much the least is less and the most is more, and how many readings lack it; left out where all are 0.
+	// For spans: how far the minimum is below and the maximum above, and how many readings lack the value; left out if all are 0.
 	Below    []int64 `cbor:"below,omitempty"`
 	Above    []int64 `cbor:"above,omitempty"`
 	Lack     []int   `cbor:"lack,omitempty"`
@@ -91,7 +91,7 @@ func moment(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// splitNodes divides a batch by node. Documents, unsettled spans and parcels stay where they are.
+// splitNodes divides a batch by node. It leaves out documents, unsettled spans and parcels.
 func splitNodes(b *store.Batch) map[string]*store.Batch {
 	all := map[string]*store.Batch{}
 	of := func(node string) *store.Batch {
@@ -129,7 +129,7 @@ func splitNodes(b *store.Batch) map[string]*store.Batch {
 	return all
 }
 
-// messageOf is the message of a batch that is of one node.
+// messageOf returns the message of a batch about one node.
 func messageOf(node string, b *store.Batch) *message {
 	m := &message{
 		Version: Version, Node: node, Devices: rowsOf(b.Devices), Sessions: rowsOf(b.Sessions), Causes: rowsOf(b.Causes), Events: rowsOf(b.Events),
@@ -225,7 +225,7 @@ func columnOf(i int, of *store.Column, tier store.Tier, rows []*store.Row) colum
 
 const everything = store.WithFrames | store.WithReadings | store.WithSpans | store.WithRest
 
-// parts says what a message has.
+// parts counts what a message has.
 func (m *message) parts() (p store.Parts) {
 	if len(m.Frames) > 0 {
 		p |= store.WithFrames
@@ -243,7 +243,7 @@ func (m *message) parts() (p store.Parts) {
 	return p
 }
 
-// without leaves parts out, and counts what that takes away.
+// without leaves out parts, and counts them.
 func (m *message) without(p store.Parts) (lost Lost) {
 	if p&store.WithFrames != 0 {
 		lost.Frames, m.Frames = len(m.Frames), nil
@@ -266,13 +266,13 @@ func (m *message) without(p store.Parts) (lost Lost) {
 	return lost
 }
 
-// A codec packs and unpacks messages. Its methods may be called at the same time.
+// A codec packs and unpacks messages. Several goroutines may call its methods.
 type codec struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
 }
 
-// decoding reads what came from another program.
+// decoding reads messages from other programs.
 var decoding = func() cbor.DecMode {
 	mode, err := cbor.DecOptions{MaxArrayElements: mostItems, MaxMapPairs: 1024, MaxNestedLevels: 8, UTF8: cbor.UTF8DecodeInvalid}.DecMode()
 	if err != nil {
@@ -294,12 +294,12 @@ func newCodec() *codec {
 func (c *codec) pack(m *message) (data []byte, size int, err error) {
 	text, err := cbor.Marshal(m)
 	if err != nil {
-		return nil, 0, fmt.Errorf("a message of the past can't be made: %w", err)
+		return nil, 0, fmt.Errorf("can't encode a message of the past: %w", err)
 	}
 	return c.encoder.EncodeAll(text, nil), len(text), nil
 }
 
-// unpack reads a message. Errors are [ErrUnreadable], with what to do where the other side is of another version.
+// unpack reads a message. Errors wrap [ErrUnreadable], and say what to do if the other side has another version.
 func (c *codec) unpack(data []byte) (*message, error) {
 	if len(data) > longest {
 		return nil, fmt.Errorf("%w: it has %d bytes", ErrUnreadable, len(data))
@@ -329,7 +329,7 @@ func (c *codec) unpack(data []byte) (*message, error) {
 	return m, nil
 }
 
-// parcels packs a batch into parcels without numbers, none of which is too long. What is too long by itself is left out, and counted.
+// parcels packs a batch into parcels without numbers, none of which is too long. It leaves out and counts single items that are too long.
 func (c *codec) parcels(b *store.Batch, installation string) (all []store.Parcel, lost Lost, err error) {
 	nodes := splitNodes(b)
 	for _, node := range slices.Sorted(maps.Keys(nodes)) {
@@ -368,7 +368,7 @@ func (c *codec) split(node, installation string, b *store.Batch) (all []store.Pa
 	return all, lost, nil
 }
 
-// halves divides a batch: what is of several kinds into rows and frames, and the rest; what is of one into halves. Neither is empty.
+// halves divides a batch: one of several kinds into rows and frames, and the rest; one of a single kind into halves. Neither part is empty.
 func halves(b *store.Batch) [2]store.Batch {
 	large := store.Batch{Rows: b.Rows, Frames: b.Frames}
 	rest := store.Batch{Devices: b.Devices, Sessions: b.Sessions, Causes: b.Causes, Events: b.Events}
@@ -392,7 +392,7 @@ func halves(b *store.Batch) [2]store.Batch {
 
 func half[T any](all []T) (first, second []T) { return all[:len(all)/2], all[len(all)/2:] }
 
-// cut divides a list so that what lies in both parts together stays even.
+// cut divides a list in two. Over several lists, whose items n counts, both parts get about the same number of items.
 func cut[T any](n *int, first, second *[]T, all []T) {
 	at := (len(all) + *n&1) / 2
 	*first, *second = all[:at], all[at:]

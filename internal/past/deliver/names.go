@@ -13,10 +13,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// names say under which name the past of each installation is kept. A name belongs to the installation that delivered under it first, as hubs
-// show the program that began first. When that one stops, such as a machine that is set up anew, the next one continues the name. When both go
-// on, the second is kept apart. An installation that delivers under another name, and no more under the former one, takes its past along; where
-// the other name is that of somebody who stopped, that one's past is kept apart until it comes under a new name.
+// names decide under which name the past of each installation is kept. A name belongs to the installation that first delivered under it, just as
+// hubs show the program that started first. When that one stops, for example because the machine was set up again, the next one continues the name.
+// If both go on, the past of the second is kept separately. An installation that changes its name takes its past along. If the new name belonged to
+// an installation that has stopped, that one's past is kept separately until it delivers under a new name.
 type names struct {
 	kept  keptNames
 	heard map[string]time.Time // by name: of what time the newest was that came of whom the name belongs to
@@ -26,7 +26,7 @@ type names struct {
 	read  time.Time // when kept was read from the database last
 }
 
-// keptNames are kept in the database, where all its collectors find them. What is kept apart has a name of its own, see [apartName].
+// keptNames are stored in the database, where all its collectors find them. A past that is kept separately has its own name; see [apartName].
 type keptNames struct {
 	Names map[string]holder `json:"names"`
 }
@@ -35,27 +35,27 @@ type keptNames struct {
 type holder struct {
 	Installation string    `json:"installation"`
 	Since        time.Time `json:"since"` // of the oldest that it told under the name
-	// Displaced is set of what is kept apart since another installation brought its own past to the name that this one had.
+	// Displaced is set if this past is kept separately because another installation brought its own past to this one's name.
 	Displaced bool `json:"displaced,omitempty"`
 }
 
 type claim struct{ node, installation string }
 
-// A span is a span of time; zero: of none.
+// A span is a time span; zero: none.
 type span struct{ from, to time.Time }
 
 const (
-	// undecided is how long it is waited for news of whom a name belongs to, before another installation gets it. The wait is made of pauses of
-	// claimPause, of which there are fewer than tries.
+	// undecided is how long a collector waits for news from a name's owner before another installation gets the name. The wait consists of pauses of
+	// claimPause, fewer than tries.
 	undecided, claimPause = 50 * time.Second, 20 * time.Second
-	// abandoned is for how long nothing came of whom a name belongs to, when a program that was kept apart gets it. It is longer than most machines
-	// are off, so that two programs of one name do not take turns.
+	// abandoned is how long a name's owner must have been silent before a program that was kept separately gets the name. It is longer than most
+	// machines are off, so that two programs with one name do not take turns.
 	abandoned = time.Hour
-	// namesAge is how old what was read of names may be where it decides something.
+	// namesAge is how old names read from the store may be when they decide something.
 	namesAge = 5 * time.Second
 	// longestInstallation is how long an installation's ID may be, in bytes.
 	longestInstallation = 128
-	// mostApart is how many programs of one name are kept apart from each other. What more there are is kept together.
+	// mostApart is how many programs with one name are kept separately. Further ones are kept together.
 	mostApart = 8
 )
 
@@ -63,7 +63,7 @@ func newNames() names {
 	return names{heard: map[string]time.Time{}, since: map[claim]time.Time{}, told: map[claim]bool{}, kept: keptNames{map[string]holder{}}}
 }
 
-// load reads what collectors have decided before. What can't be read begins anew.
+// load reads earlier decisions of collectors. If it can't read them, it starts over.
 func (n *names) load(ctx context.Context, from store.Store, now time.Time) error {
 	text, err := from.Document(ctx, store.FleetNames)
 	if err != nil {
@@ -80,7 +80,7 @@ func (n *names) load(ctx context.Context, from store.Store, now time.Time) error
 	return nil
 }
 
-// A naming is under which name a message is kept.
+// A naming is the name under which a message is kept.
 type naming struct {
 	node    string
 	wait    bool             // that can't be said yet
@@ -89,8 +89,8 @@ type naming struct {
 	apart   bool             // the name belongs to another installation
 }
 
-// nameFor decides under which name what an installation told of a span of time is kept. own says that the name belongs to the collector's machine.
-// What tells of no time changes no name.
+// nameFor decides under which name an installation's data about a time span is kept. own says that the name belongs to the collector's machine.
+// Data about no time changes no name.
 func (n *names) nameFor(c claim, at span, now time.Time, own bool) naming {
 	node := c.node
 	if c.installation == "" { // of an earlier version
@@ -135,7 +135,7 @@ func (n *names) nameFor(c claim, at span, now time.Time, own bool) naming {
 	return out
 }
 
-// keepApart keeps what comes of an installation under a name of its own.
+// keepApart keeps an installation's data under its own separate name.
 func (n *names) keepApart(c claim, at span) naming {
 	name := apartName(c)
 	out := naming{node: name, apart: true}
@@ -160,7 +160,7 @@ func (n *names) keepApart(c claim, at span) naming {
 	return out
 }
 
-// take gives a name that nobody had to an installation, with its past under a former name.
+// take gives an unused name to an installation, together with its past under a former name.
 func (n *names) take(c claim, at span, now time.Time) naming {
 	out := naming{node: c.node, changed: true}
 	if former, goesOn := n.former(c, at.from); former != "" && !goesOn {
@@ -175,8 +175,8 @@ func (n *names) take(c claim, at span, now time.Time) naming {
 	return out
 }
 
-// former is the name under which an installation that claims another one has its past. goesOn says that it delivers under that, too: one of the
-// two is a copy of the other machine, and each keeps its own.
+// former returns the name under which an installation that claims another name has its past. goesOn says that it still delivers under that name
+// too: then one machine is a copy of the other, and each keeps its own past.
 func (n *names) former(c claim, from time.Time) (name string, goesOn bool) {
 	for of, holds := range n.kept.Names {
 		switch {
@@ -190,7 +190,7 @@ func (n *names) former(c claim, from time.Time) (name string, goesOn bool) {
 	return name, false
 }
 
-// move gives a name that nobody has any more to another one.
+// move gives a name without an owner to another installation.
 func (n *names) move(from, to string) {
 	delete(n.heard, to)
 	if at, known := n.heard[from]; known {
@@ -206,7 +206,7 @@ func (n *names) hear(node string, at span) {
 	}
 }
 
-// isAbandoned reports whether nothing came for long of whom a name belongs to.
+// isAbandoned reports whether a name's owner has been silent for long.
 func (n *names) isAbandoned(node string, now time.Time) bool {
 	heard := n.heard[node]
 	if heard.Before(n.began) {
@@ -215,7 +215,7 @@ func (n *names) isAbandoned(node string, now time.Time) bool {
 	return now.Sub(heard) > abandoned
 }
 
-// decided reports whether it was waited for long enough.
+// decided reports whether the wait was long enough.
 func (n *names) decided(c claim, now time.Time) bool {
 	first, waits := n.since[c]
 	if !waits {
@@ -231,7 +231,7 @@ func (n *names) decided(c claim, now time.Time) bool {
 	return true
 }
 
-// isLate reports whether what tells of no time has waited so long that no readings decide any more what it is called.
+// isLate reports whether data about no time has waited so long that no readings will decide its name any more.
 func (n *names) isLate(c claim, now time.Time) bool {
 	first, waits := n.since[c]
 	if !waits && len(n.since) < mostNodes {
@@ -242,14 +242,14 @@ func (n *names) isLate(c claim, now time.Time) bool {
 
 const apartMark = "~"
 
-// apartName is the name under which the past of a second program of a name is kept, such as "gpu-1~3f9a1c".
+// apartName returns the name under which the past of a second program with a name is kept, such as "gpu-1~3f9a1c".
 func apartName(c claim) string {
 	sum := sha256.Sum256([]byte(c.installation))
 	return c.node + apartMark + hex.EncodeToString(sum[:3])
 }
 
-// MakeRoom adds to a batch what gives a name to the collector's own machine, which is of an installation: the past of another one that has
-// delivered under the name is kept apart, for that one to take along.
+// MakeRoom adds to a batch what gives a name to the collector's own machine with its installation. If another installation has delivered under
+// the name, its past is kept separately, so that it can take it along.
 func MakeRoom(ctx context.Context, from store.Store, node, installation string, b *store.Batch) error {
 	n := newNames()
 	if err := n.load(ctx, from, time.Time{}); err != nil {
@@ -273,8 +273,8 @@ func MakeRoom(ctx context.Context, from store.Store, node, installation string, 
 // document is what is kept.
 func (n *names) document() ([]byte, error) { return json.Marshal(n.kept) }
 
-// span is of what time the readings of a message are. Only these say that a machine is there under a name: what else there is may be of an earlier
-// run, and told late.
+// span returns the time span of a message's readings. Only readings show that a machine is present under a name: other data may be from an earlier
+// run and arrive late.
 func (m *message) span() (s span) {
 	saw := func(at time.Time) {
 		if s.from.IsZero() || at.Before(s.from) {
@@ -319,8 +319,8 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 	n := r.names.nameFor(claim{node, m.Installation}, at, now, r.cfg.Own != nil && r.cfg.Own(node))
 	if c := (claim{node, m.Installation}); n.apart && !r.names.told[c] {
 		r.names.told[c] = true
-		r.log.Warn("two programs deliver the past of machines of one name; the second one's is kept apart", "node", node, "kept_as", n.node,
-			"try", "give each machine a name of its own with --node, and credentials of its own")
+		r.log.Warn("two programs deliver the past of machines with the same name; the second one's past is kept separately", "node", node, "kept_as", n.node,
+			"try", "give each machine its own name with --node, and its own credentials")
 	}
 	if n.changed {
 		text, err := r.names.document()
@@ -335,7 +335,7 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 			return naming{}, err
 		}
 		for _, of := range n.renamed {
-			r.log.Info("the past of a machine gets another name, since the machine has one, or another machine has its name", "was", of.From, "is", of.To)
+			r.log.Info("a machine's past is filed under a new name: the machine has a new name, or another machine has its old one", "was", of.From, "is", of.To)
 		}
 	}
 	return n, nil

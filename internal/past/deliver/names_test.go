@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// Two programs that deliver as one machine are kept apart, and the one that was first keeps the name. One that follows another continues it.
+// Two programs that deliver under one name are kept separately, and the first keeps the name. A program that follows another continues its past.
 func TestTwoOfOneName(t *testing.T) { virtual(t, twoOfOneName) }
 
 func twoOfOneName(t *testing.T) {
@@ -97,7 +97,7 @@ func twoOfOneName(t *testing.T) {
 
 const abandoned = time.Hour + time.Minute
 
-// rename starts a machine again under another name.
+// rename restarts a machine under another name.
 func (a *agent) rename(t *testing.T, to string) {
 	t.Helper()
 	if err := a.sqlite.Close(); err != nil {
@@ -107,7 +107,7 @@ func (a *agent) rename(t *testing.T, to string) {
 	a.open()
 }
 
-// Machines that swap names keep each its own past, also when one of them comes back to its name alone.
+// Machines that swap names each keep their own past, also if only one of them returns to its name.
 func TestSwappedNames(t *testing.T) { virtual(t, swappedNames) }
 
 func swappedNames(t *testing.T) {
@@ -181,7 +181,7 @@ func swappedNames(t *testing.T) {
 	keeps("the recorder's machine has its name", first, "third")
 }
 
-// A machine that has got another name takes its past along, also what it could not deliver under the former one.
+// A renamed machine takes its past along, including what it could not deliver under its former name.
 func TestAnotherName(t *testing.T) { virtual(t, anotherName) }
 
 func anotherName(t *testing.T) {

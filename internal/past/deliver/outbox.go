@@ -11,18 +11,18 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// DefaultBytes is how many bytes of parcels wait at most, unless it is said otherwise: what a node of eight GPUs has to tell
-// of several days.
+// DefaultBytes is the default limit for waiting parcels, in bytes: what a node with eight GPUs has to deliver for several
+// days.
 const DefaultBytes = 512 << 20
 
-// Lost says what was given up, since the program began, since there was no room for it. Rest are sessions, causes and events.
+// Lost counts what was dropped since the program started because there was no room for it. Rest are sessions, causes and events.
 type Lost struct{ Frames, Readings, Spans, Rest int }
 
 func (l Lost) plus(m Lost) Lost {
 	return Lost{l.Frames + m.Frames, l.Readings + m.Readings, l.Spans + m.Spans, l.Rest + m.Rest}
 }
 
-// String is for people; empty for nothing.
+// String returns a text for people; empty if nothing was lost.
 func (l Lost) String() string {
 	var text string
 	for _, of := range []struct {
@@ -39,20 +39,20 @@ func (l Lost) String() string {
 	return text
 }
 
-// OutboxConfig is what an Outbox needs. Bytes has a default.
+// OutboxConfig configures an Outbox. Only Bytes has a default.
 type OutboxConfig struct {
 	Log   *slog.Logger
 	Now   func() time.Time
 	Bytes int64 // of parcels that wait at most; 0: DefaultBytes
-	// Node is what the only node is called that this program reads: what waits of it under a former name is sent under this one. Empty for
-	// several nodes.
+	// Node is the name of the only node that this program reads: parcels that wait under its former name are sent under this one. Empty
+	// for several nodes.
 	Node string
-	// Installation is the ID of this program's, by which collectors know it from another program of the same name; nil, or empty: it has none.
+	// Installation returns this program's installation ID, by which collectors distinguish it from another program with the same name; nil or "": it has none.
 	Installation func() (id string, err error)
 }
 
-// An Outbox makes parcels of what is written to a store, which keeps them until they are sent, in the transaction of what they tell. Its
-// methods may be called at the same time.
+// An Outbox makes parcels of what is written to a store. The store keeps them until they are sent, and writes them in the same transaction as
+// their data. Several goroutines may call its methods.
 type Outbox struct {
 	cfg   OutboxConfig
 	log   *slog.Logger
@@ -69,18 +69,18 @@ type Outbox struct {
 	state State
 }
 
-// NewOutbox makes an outbox. It has no parcels before [Outbox.Attach].
+// NewOutbox returns an outbox. It has no parcels before [Outbox.Attach].
 func NewOutbox(cfg OutboxConfig) *Outbox {
 	return &Outbox{cfg: cfg, log: cfg.Log.With("part", "delivery"), codec: newCodec(), more: make(chan struct{}, 1)}
 }
 
-// A Keeper is a store that keeps parcels.
+// A Keeper is a store that can keep parcels.
 type Keeper interface {
 	store.Store
 	store.Outbox
 }
 
-// Attach returns the store with the outbox before it: who writes to that writes to both. It is called once, when the store is open.
+// Attach returns a store that writes to both the store and the outbox. Call it once, when the store is open.
 func (o *Outbox) Attach(ctx context.Context, kept Keeper) (store.Store, error) {
 	number, parcels, bytes, err := kept.LastParcel(ctx)
 	if err != nil {
@@ -94,13 +94,13 @@ func (o *Outbox) Attach(ctx context.Context, kept Keeper) (store.Store, error) {
 	return &outboxStore{kept, o}, nil
 }
 
-// outboxStore is a store with an outbox before it.
+// outboxStore is a store that also writes to an outbox.
 type outboxStore struct {
 	store.Store
 	outbox *Outbox
 }
 
-// Write also makes parcels of the batch.
+// Write writes the batch, and makes parcels of it.
 func (t *outboxStore) Write(ctx context.Context, b *store.Batch) error {
 	o := t.outbox
 	o.change.Lock()
@@ -138,7 +138,7 @@ func (t *outboxStore) Write(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// wake lets what waits be sent.
+// wake makes Send send what waits.
 func (o *Outbox) wake() {
 	select {
 	case o.more <- struct{}{}:
@@ -146,8 +146,8 @@ func (o *Outbox) wake() {
 	}
 }
 
-// shrink gives parts up while there is too much: of all parcels frames first, then readings, spans, and at last the rest; the
-// oldest of each first. Who calls has o.change.
+// shrink drops parts of parcels while too much waits: first frames, then readings, then spans, and last the rest; the
+// oldest of each first. The caller holds o.change.
 func (o *Outbox) shrink(ctx context.Context) error {
 	for _, part := range []store.Parts{store.WithFrames, store.WithReadings, store.WithSpans, store.WithRest} {
 		for o.State().Bytes > o.limit {
@@ -165,19 +165,19 @@ func (o *Outbox) shrink(ctx context.Context) error {
 			}
 			if !o.full {
 				o.full = true
-				o.log.Warn("too much waits to be delivered, and a part of it is given up: the oldest snapshots first, then readings", "bytes", o.limit)
+				o.log.Warn("too much waits to be delivered; a part is dropped: the oldest snapshots first, then readings", "bytes", o.limit)
 			}
 		}
 	}
 	return nil
 }
 
-// lighten takes a part out of a parcel.
+// lighten removes a part from a parcel.
 func (o *Outbox) lighten(ctx context.Context, p store.Parcel, part store.Parts) error {
 	before := int64(len(p.Data))
 	m, err := o.codec.unpack(p.Data)
 	if err != nil { // of an earlier version, or damaged: nobody else could read it either
-		o.log.Warn("a parcel of the past can't be read, and is removed", "err", err)
+		o.log.Warn("removing a parcel of the past that can't be read", "err", err)
 		m = new(message)
 	}
 	lost := m.without(part)
@@ -197,7 +197,7 @@ func (o *Outbox) lighten(ctx context.Context, p store.Parcel, part store.Parts) 
 	return nil
 }
 
-// next are the parcels to send next.
+// next returns the parcels to send next.
 func (o *Outbox) next(ctx context.Context) ([]store.Parcel, error) {
 	o.change.Lock()
 	kept := o.kept
@@ -212,8 +212,8 @@ func (o *Outbox) next(ctx context.Context) ([]store.Parcel, error) {
 	return some, err
 }
 
-// readdress gives a parcel of a former name to the name that the node has now: under the former one nobody would take it. One that can't be
-// read stays as it is.
+// readdress changes a parcel's former node name to the current one, since no collector would accept the former one. A parcel that can't be read
+// stays as it is.
 func (o *Outbox) readdress(p *store.Parcel) {
 	if o.cfg.Node == "" || p.Node == o.cfg.Node {
 		return
@@ -228,7 +228,7 @@ func (o *Outbox) readdress(p *store.Parcel) {
 	}
 }
 
-// posted removes what was sent.
+// posted removes sent parcels.
 func (o *Outbox) posted(ctx context.Context, sent []store.Parcel) error {
 	if len(sent) == 0 {
 		return nil

@@ -9,16 +9,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// earliest is before everything that a node may tell: clocks that are not set begin in 1970.
+// earliest is before all valid times: clocks that are not set start in 1970.
 var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// longestTime is longer than anything goes on that is measured, and mostOf more than any sum of what is.
+// longestTime is longer than anything measured can last, and mostOf more than any measured sum.
 const (
 	longestTime = 20 * 365 * 24 * time.Hour
 	mostOf      = 1e18
 )
 
-// A reader makes a batch of a message, and finds what is wrong with it.
+// A reader turns a message into a batch, and finds what is wrong with it.
 type reader struct {
 	*message
 	number int64
@@ -28,11 +28,11 @@ type reader struct {
 	err    error // the first
 }
 
-// read makes the batch of a message that came in a parcel of that number: all of it is of that node, whatever it says. What this
-// version does not know is left out.
+// read turns a message into a batch. number is its parcel's number. All data is taken to be about that node, whatever the message says. Unknown
+// fields are left out.
 func (m *message) read(node string, number int64, now time.Time) (*store.Batch, error) {
 	if m.Node != node {
-		return nil, fmt.Errorf("%w: it is said to be of the node %.100q", ErrUnreadable, m.Node)
+		return nil, fmt.Errorf("%w: it claims to be of the node %.100q", ErrUnreadable, m.Node)
 	}
 	r := &reader{message: m, number: number, now: now, batch: store.Batch{Delivered: true}}
 	for i := range m.Tables {
@@ -75,15 +75,15 @@ func (r *reader) count(n int) {
 	}
 }
 
-// time is one of what happened.
+// time converts the time of an event.
 func (r *reader) time(ms int64) time.Time {
 	t := moment(ms)
 	switch {
 	case t.Before(earliest):
-		r.check(r.refuse("a time in it is before all others: %d ms", ms))
+		r.check(r.refuse("it has an impossible time: %d ms", ms))
 	case t.After(r.now.Add(ahead)):
 		r.check(&gpu.Advice{
-			What: fmt.Sprintf("a part of the past is of a time %s ahead of the recorder's clock", t.Sub(r.now).Round(time.Second)),
+			What: fmt.Sprintf("a part of the past is dated %s ahead of the recorder's clock", t.Sub(r.now).Round(time.Second)),
 			Try:  "set the clocks of the node and of the recorder (NTP)", Err: ErrUnreadable,
 		})
 	}
@@ -93,7 +93,7 @@ func (r *reader) time(ms int64) time.Time {
 func (r *reader) text(most int, all ...string) {
 	for _, s := range all {
 		if len(s) > most {
-			r.check(r.refuse("a text in it has %d bytes", len(s)))
+			r.check(r.refuse("it has a text of %d bytes", len(s)))
 		}
 	}
 }
@@ -103,7 +103,7 @@ func (r *reader) key(uuid string) store.Key {
 	return store.Key{Node: r.Node, UUID: uuid}
 }
 
-// table adds rows. A tier that is not known is of a newer version.
+// table adds rows. An unknown tier is from a newer version.
 func (r *reader) table(t *table) error {
 	tier, known := store.ParseTier(t.Tier)
 	if !known {
@@ -114,7 +114,7 @@ func (r *reader) table(t *table) error {
 		return r.err
 	}
 	if !t.Machines && (len(t.Of) != n || len(t.States) != n) || spans && len(t.Readings) != n {
-		return r.refuse("a table in it has lists of different lengths")
+		return r.refuse("it has a table with lists of different lengths")
 	}
 	columns := store.DeviceColumns
 	if t.Machines {
@@ -129,14 +129,14 @@ func (r *reader) table(t *table) error {
 		row.Key = r.key("")
 		if !t.Machines {
 			if t.Of[i] < 0 || t.Of[i] >= len(t.UUIDs) || t.UUIDs[t.Of[i]] == "" {
-				return r.refuse("a row in it is of no device")
+				return r.refuse("it has a row without a device")
 			}
 			r.text(longestName, t.States[i])
 			row.Key, row.State = r.key(t.UUIDs[t.Of[i]]), gpu.State(t.States[i])
 		}
 		if spans {
 			if row.Readings = t.Readings[i]; row.Readings < 0 || row.Readings > math.MaxInt32 {
-				return r.refuse("a row in it is of %d readings", row.Readings)
+				return r.refuse("it has a row of %d readings", row.Readings)
 			}
 		}
 		rows[i] = row
@@ -148,14 +148,14 @@ func (r *reader) table(t *table) error {
 			continue // of another version
 		}
 		if !c.fill(&columns[j], j, rows, spans) {
-			return r.refuse("the column %.100q in it does not fit", c.Name)
+			return r.refuse("its column %.100q does not fit", c.Name)
 		}
 	}
 	r.batch.Rows = append(r.batch.Rows, rows...)
 	return r.err
 }
 
-// fill gives rows their values of a column; false: the lists don't fit.
+// fill sets the values of a column in rows; false: the lists don't fit.
 func (c *column) fill(of *store.Column, j int, rows []store.Row, spans bool) bool {
 	has := len(rows) - len(c.Absent)
 	if len(c.Mean) != has || len(c.Below) != len(c.Above) || len(c.Below) != 0 && len(c.Below) != has || len(c.Lack) != 0 && len(c.Lack) != has {

@@ -11,11 +11,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// A row is what package store declares of a T, as a message has it: a map by the names of the fields, in their order, without what is zero. Its device
-// is "uuid": the first, or after a key that is unique by itself; the node is that of the message.
+// A row encodes a T as package store declares it: a map with the names of the fields, in order, without zero values. Its device is "uuid", which comes
+// first or after a key that is unique on its own; its node is the message's.
 type row[T any] struct{ value T }
 
-// tables are what package store declares that messages have.
+// tables are package store's declarations of the tables that messages have.
 var tables = []any{store.Devices, store.Sessions, store.Causes, store.Events}
 
 func tableFor[T any]() *store.Table[T] {
@@ -24,7 +24,7 @@ func tableFor[T any]() *store.Table[T] {
 			return t
 		}
 	}
-	panic("deliver: a row that is not declared")
+	panic("deliver: an undeclared row")
 }
 
 func rowsOf[T any](all []T) []row[T] {
@@ -64,7 +64,7 @@ type rowWriter struct {
 	err   error // the first
 }
 
-// add writes a pair, if it is to be there.
+// add writes a pair, if it is needed.
 func (w *rowWriter) add(name string, value any, there bool) {
 	if !there || w.err != nil {
 		return
@@ -75,7 +75,7 @@ func (w *rowWriter) add(name string, value any, there bool) {
 	}
 }
 
-// item is the whole map. The library has no way to write one pair by pair whose length comes first.
+// item returns the whole map. The library can't write a map pair by pair, since its length comes first.
 func (w *rowWriter) item() []byte {
 	const major, few, next = 5 << 5, 24, 24 // of a map; how many pairs its first byte can say, or that the next one does
 	if w.n < few {
@@ -108,7 +108,7 @@ func writeField[T any](w *rowWriter, f *store.Field[T], v *T) {
 	}
 }
 
-// UnmarshalCBOR implements [cbor.Unmarshaler]. What this version does not know is left out.
+// UnmarshalCBOR implements [cbor.Unmarshaler]. It skips unknown fields.
 func (r *row[T]) UnmarshalCBOR(text []byte) error {
 	var pairs rowReader
 	if err := decoding.Unmarshal(text, &pairs.values); err != nil {
@@ -123,13 +123,13 @@ func (r *row[T]) UnmarshalCBOR(text []byte) error {
 	return errors.Join(pairs.errs...)
 }
 
-// A rowReader has the values of a map, as they came.
+// A rowReader has the values of a map, as received.
 type rowReader struct {
 	values map[string]cbor.RawMessage
 	errs   []error
 }
 
-// read reads a value, if there is one, to where a pointer points.
+// read decodes a value, if there is one, into a pointer's target.
 func (r *rowReader) read(name string, to any) {
 	if text, there := r.values[name]; there {
 		if err := decoding.Unmarshal(text, to); err != nil {
@@ -155,7 +155,7 @@ func readField[T any](r *rowReader, f *store.Field[T], v *T) {
 	}
 }
 
-// readRows are the rows of a message, of its node.
+// readRows returns a message's rows, with its node.
 func readRows[T any](r *reader, rows []row[T]) (out []T) {
 	t := tableFor[T]()
 	for i := range rows {
@@ -174,7 +174,7 @@ func readRows[T any](r *reader, rows []row[T]) (out []T) {
 	return out
 }
 
-// checkField finds what can't be.
+// checkField finds impossible values.
 func checkField[T any](r *reader, f *store.Field[T], v *T) {
 	switch p := f.Place(v).(type) {
 	case *string:
@@ -189,16 +189,16 @@ func checkField[T any](r *reader, f *store.Field[T], v *T) {
 		}
 	case *time.Duration:
 		if d := *p; d < 0 || d > longestTime {
-			r.check(r.refuse("a duration in it can't be: %d ns", d.Nanoseconds()))
+			r.check(r.refuse("it has an impossible duration: %d ns", d.Nanoseconds()))
 		}
 	case *float64:
 		if a := *p; !(a >= 0 && a <= mostOf) { // also refuses NaN
-			r.check(r.refuse("a sum in it can't be: %v", a))
+			r.check(r.refuse("it has an impossible sum: %v", a))
 		}
 	case *[]byte:
 		data := *p
 		if r.text(longestText, string(data)); len(data) > 0 && !json.Valid(data) {
-			r.check(r.refuse("an event in it has data that is no JSON"))
+			r.check(r.refuse("it has an event whose data is not JSON"))
 		}
 	}
 }

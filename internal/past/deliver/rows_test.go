@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
-// In the store of a fleet, too, a process that the machine hides goes on with its session after the agent did not run for a while.
+// In a fleet's store too, the session of a process that the machine hides goes on after the agent did not run for a while.
 func TestAHiddenProcessGoesOn(t *testing.T) { //nolint:tparallel // a bubble can't run beside others
 	t.Parallel()
 	stores(t, func(t *testing.T, open func() store.Store) {
@@ -48,8 +48,8 @@ func TestAHiddenProcessGoesOn(t *testing.T) { //nolint:tparallel // a bubble can
 	})
 }
 
-// Hours without NATS, restarts in between, two nodes whose messages are mixed, and two recorders of which one ends: the fleet's store
-// has what the nodes have, neither more nor less.
+// After hours without NATS, with restarts in between, two nodes with mixed messages and two recorders of which one ends, the fleet's
+// store has exactly what the nodes have.
 func TestHoursAway(t *testing.T) {
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b := newBroker(t)
@@ -80,7 +80,7 @@ func TestHoursAway(t *testing.T) {
 	})
 }
 
-// What is delivered twice, by two recorders, and in any order, is stored once, and as it was last.
+// Data that is delivered twice, by two recorders and in any order, is stored once, in its last state.
 func TestTwiceInAnyOrder(t *testing.T) {
 	stores(t, func(t *testing.T, open func() store.Store) {
 		b, a := newBroker(t), away(t, 0)

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// atOnce is how many parcels are read, and removed, together. One at a time is on its way, so that they keep their order: even
-	// where an answer takes 20 ms, what a node has told in a day is sent in minutes.
+	// atOnce is how many parcels are read, and removed, together. They are sent one at a time to keep their order. Even if an
+	// answer takes 20 ms, a day's parcels of a node are sent in minutes.
 	atOnce = 16
-	// patience is how long a stream may take for one parcel.
+	// patience is how long the stream may take for one parcel.
 	patience = 10 * time.Second
-	// The pause after a failure doubles with each; a part of it is left to chance, so that not all nodes come back at once.
+	// The pause doubles with each failure. Part of it is random, so that not all nodes return at once.
 	firstPause, longestPause = time.Second, time.Minute
 	// goodbye is how long sending may take at the end.
 	goodbye = 2 * time.Second
@@ -30,26 +30,26 @@ const (
 	headerNumber = "Gpuwhy-Number"
 )
 
-// State says how the delivery does.
+// State is the state of the delivery.
 type State struct {
 	Waiting int // parcels
 	Bytes   int64
-	Sent    uint64    // parcels, since the program began
-	Last    time.Time // when the stream took one last; zero: never
+	Sent    uint64    // parcels, since the program started
+	Last    time.Time // when the stream last accepted one; zero: never
 	Lost    Lost
-	Err     error     // of the last try, a [gpu.Advice]; nil while all is well
+	Err     error     // of the last attempt, a [gpu.Advice]; nil if it worked
 	Since   time.Time // when it began to fail
 }
 
-// State returns how it does now. It waits for nobody.
+// State returns the current state. It does not wait.
 func (o *Outbox) State() State {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.state
 }
 
-// Send sends parcels, the oldest first, to the subject of their node, until ctx ends. What the stream has is removed; what it does not
-// take is tried again. At the end it sends what waits for two seconds at most.
+// Send sends parcels, oldest first, to their node's subject, until ctx ends. It removes parcels that the stream has stored, and retries
+// the others. After ctx ends it sends the rest for at most two seconds.
 func (o *Outbox) Send(ctx context.Context, js jetstream.JetStream, subject func(node string) string) {
 	for fails := 0; ; {
 		var again <-chan time.Time
@@ -78,7 +78,7 @@ func (o *Outbox) Send(ctx context.Context, js jetstream.JetStream, subject func(
 	}
 }
 
-// sendAll sends all that waits.
+// sendAll sends everything that waits.
 func (o *Outbox) sendAll(ctx context.Context, js jetstream.JetStream, subject func(node string) string) error {
 	for {
 		some, err := o.next(ctx)
@@ -107,8 +107,8 @@ func (o *Outbox) sendAll(ctx context.Context, js jetstream.JetStream, subject fu
 	}
 }
 
-// idOf is the ID of the message of a parcel, the same after a restart. IDs hold for all of the stream: nobody who does not know
-// what is in a parcel shall guess it and take its place.
+// idOf returns the message ID of a parcel, which is the same after a restart. IDs are shared by the whole stream: nobody who does not
+// know the parcel's content must be able to guess its ID and block it.
 func idOf(p *store.Parcel) string {
 	sum := sha256.Sum256(p.Data)
 	return p.Node + "/" + hex.EncodeToString(sum[:])
@@ -123,7 +123,7 @@ func send(ctx context.Context, js jetstream.JetStream, subject string, p *store.
 	return err
 }
 
-// tell notes how sending does, and logs when it begins to fail and when it is well again.
+// tell updates the state, and logs when sending begins to fail and when it works again.
 func (o *Outbox) tell(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -143,13 +143,13 @@ func (o *Outbox) tell(ctx context.Context, err error) {
 	})
 	switch {
 	case failed:
-		o.log.Warn("the past can't be delivered to the fleet; it waits", "err", err)
+		o.log.Warn("can't deliver the past to the fleet; it waits here", "err", err)
 	case well:
-		o.log.Info("the past is delivered to the fleet again")
+		o.log.Info("the past is being delivered to the fleet again")
 	}
 }
 
-// JetStream's codes of a stream that takes nothing.
+// JetStream's codes for a stream that accepts nothing.
 const (
 	storeFailed   jetstream.ErrorCode = 10077 // a limit of the stream
 	noResources   jetstream.ErrorCode = 10023
@@ -157,9 +157,9 @@ const (
 	storageFailed jetstream.ErrorCode = 10047
 )
 
-// undelivered says why the past is not delivered, and what to do. It waits in the outbox meanwhile.
+// undelivered returns why the past is not delivered, and what to do. The past waits in the outbox meanwhile.
 func undelivered(err error) error {
-	advice := &gpu.Advice{What: "the past is not delivered to the fleet", Try: "it waits here, and is sent when that works again", Err: err}
+	advice := &gpu.Advice{What: "the past is not delivered to the fleet", Try: "it waits here, and is sent once that works again", Err: err}
 	if kept, ok := errors.AsType[*gpu.Advice](err); ok { // of the store with the outbox
 		return kept
 	}
@@ -169,17 +169,17 @@ func undelivered(err error) error {
 	}
 	switch {
 	case code == storeFailed, code == noResources, code == storageFailed:
-		advice.What = "the stream of the past is full: recorders do not take it, or not fast enough"
-		advice.Try = "start 'gpuwhy record', or more of them, or look at their database; the past waits here"
+		advice.What = "the stream of the past is full: recorders don't empty it, or not fast enough"
+		advice.Try = "start 'gpuwhy record', or more of them, or check their database; the past waits here"
 	case code == notAvailable, errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
-		advice.What = "nobody takes the past: the NATS servers have no stream for it, or no quorum"
-		advice.Try = "see whether a hub runs, which makes the stream, and whether most NATS servers run; the past waits here"
+		advice.What = "the NATS servers don't accept the past: they have no stream for it, or no quorum"
+		advice.Try = "check that a hub runs, which creates the stream, and that most NATS servers run; the past waits here"
 	case errors.Is(err, nats.ErrMaxPayload):
-		advice.What = "the NATS server takes no messages as long as those of the past"
-		advice.Try = "set its max_payload to 1MB at least"
+		advice.What = "the NATS server accepts no messages as long as those of the past"
+		advice.Try = "set its max_payload to at least 1MB"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		advice.What = "the NATS servers do not say that they have the past"
-		advice.Try = "see whether they run and have a quorum, and whether the credentials let this node publish; the past waits here"
+		advice.What = "the NATS servers don't confirm that they have stored the past"
+		advice.Try = "check that they run and have a quorum, and that the credentials let this node publish; the past waits here"
 	}
 	return advice
 }

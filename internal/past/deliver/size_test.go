@@ -15,7 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
 )
 
-// What a GPU costs in a day, as the batches of an agent come: docs/fleet.md has the figures that this test logs.
+// Logs how much a GPU delivers in a day, in the batches of an agent. docs/fleet.md has these figures.
 func TestBytesOfADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, err := sim.Nodes("dgx-h100", time.Now)

@@ -20,7 +20,7 @@ var _ Store = (*client)(nil)
 
 func (c *client) ask(ctx context.Context, q *request) (*answer, error) {
 	q.File = c.File
-	a, err := c.call(ctx, q, c.Begun, func([]byte) error { return errors.New("scribe: items that nobody asked for") })
+	a, err := c.call(ctx, q, c.Begun, func([]byte) error { return errors.New("scribe: items that nobody requested") })
 	if a == nil {
 		a = &answer{}
 	}

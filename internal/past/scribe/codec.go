@@ -12,8 +12,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// Both processes run the same program, so that what they send each other is the fields of Go values in their order, without
-// names or versions. What is nil stays nil. A time is sent with its nanoseconds, and comes back in UTC.
+// Both processes run the same program, so they exchange the fields of Go values in order, without names or versions. nil
+// stays nil. A time is sent with its nanoseconds and comes back in UTC.
 
 var (
 	timeType   = reflect.TypeFor[time.Time]()
@@ -223,7 +223,7 @@ type decoder struct {
 	err error
 }
 
-var errShort = errors.New("scribe: the message ends too soon")
+var errShort = errors.New("scribe: the message is truncated")
 
 func (d *decoder) fail(err error) {
 	if d.err == nil {

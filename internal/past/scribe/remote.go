@@ -30,7 +30,7 @@ const (
 	memoryLimit = 128 << 20
 )
 
-// Start returns a scribe that writes in a process of its own. Where none can be started it logs that, and returns the scribe of
+// Start returns a scribe that writes in a separate process. If none can be started, it logs that and returns the scribe of
 // [Here]; only Linux has such processes.
 func Start(dir string, log *slog.Logger) Scribe {
 	log = log.With("part", "scribe")
@@ -39,7 +39,7 @@ func Start(dir string, log *slog.Logger) Scribe {
 	case err == nil:
 		return r
 	case !errors.Is(err, errors.ErrUnsupported):
-		log.Warn("the past and the state are written by gpuwhy's own process, which a disk that hangs can hold up", "err", errors.Join(err, r.helper.Close(0)))
+		log.Warn("gpuwhy writes history and state in its own process, so a hanging disk can block it", "err", errors.Join(err, r.helper.Close(0)))
 	}
 	return Here(dir, log)
 }
@@ -66,10 +66,10 @@ type link struct {
 }
 
 var errEnded = &gpu.Advice{
-	What: "the process that keeps the past has ended", Try: "ask again in a few seconds, when gpuwhy has started it again; gpuwhy's log says why it ended", Err: store.ErrGone,
+	What: "the process that stores the history has ended", Try: "try again in a few seconds, when gpuwhy has restarted it; gpuwhy's log says why it ended", Err: store.ErrGone,
 }
 
-var errClosed = &gpu.Advice{What: "the past is closed", Try: "start gpuwhy again", Err: store.ErrGone}
+var errClosed = &gpu.Advice{What: "the history is closed", Try: "restart gpuwhy", Err: store.ErrGone}
 
 // adviceOf says what an error of the helper means.
 func adviceOf(err error) error {
@@ -128,7 +128,7 @@ func (r *remote) takeAgain(after *helper.Process) {
 	defer soon.Stop()
 	<-soon.C
 	if err := r.Take(context.Background()); err != nil && !errors.Is(err, errClosed) {
-		r.log.Debug("the state directory can't be taken again yet", "err", err) // what needs it tries, and tells
+		r.log.Debug("the state directory can't be reopened yet", "err", err) // what needs it tries, and tells
 	}
 }
 
@@ -151,7 +151,7 @@ func (r *remote) take(l *link, file string, begun uint64) (anew bool) {
 }
 
 // errEnough ends a query whose reader wants no more.
-var errEnough = errors.New("no more is wanted")
+var errEnough = errors.New("no more is needed")
 
 // call asks the other process, and calls items with what a query finds.
 func (r *remote) call(ctx context.Context, q *request, begun func(), items func(content []byte) error) (*answer, error) {
@@ -174,7 +174,7 @@ func (r *remote) call(ctx context.Context, q *request, begun func(), items func(
 		return nil, err
 	case err != nil:
 		_ = l.Close()
-		r.log.Debug("a call of the process that keeps the past failed", "err", err)
+		r.log.Debug("a call to the process that stores the history failed", "err", err)
 		return nil, errEnded
 	}
 	if r.take(l, q.File, a.Begun) && begun != nil {
@@ -254,7 +254,7 @@ func (r *remote) Close() error {
 	return r.helper.Close(goodbye)
 }
 
-// Serve is the other process: it does what calls ask for, until the one that started it ends.
+// Serve is the other process: it carries out calls until the process that started it ends.
 func Serve(t *helper.Task) {
 	debug.SetMemoryLimit(min(memoryLimit, debug.SetMemoryLimit(-1)))
 	state.OnBehalfOf(t.Owner)

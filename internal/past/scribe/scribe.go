@@ -1,9 +1,9 @@
 // Package scribe writes what gpuwhy keeps: the database of the past and small files, all in one folder. On Linux another process
-// does that, which the program starts and ends ([Start]). A disk can hold a process in the kernel, where no signal reaches it: a
-// frozen file system, a mount whose server is gone. The other process waits there, and the one that reads, shows and alerts goes
-// on. Elsewhere, and where no process can be started, the program writes by itself ([Here]).
+// does that, which the program starts and ends ([Start]). A disk can block a process in the kernel, where no signal reaches it: a
+// frozen file system, or a mount whose server is gone. The other process waits there, while the one that reads, shows and alerts
+// goes on. Elsewhere, and if no process can be started, the program writes by itself ([Here]).
 //
-// The package knows how to ask the other process, and when to start it again. What is kept, and how, packages keep and sqlite know.
+// The package knows how to ask the other process, and when to restart it. Packages keep and sqlite know what is kept, and how.
 package scribe
 
 import (
@@ -20,27 +20,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A Scribe keeps the files of one folder. Its methods may be called at the same time, and hang as long as the disk does.
+// A Scribe writes the files of one folder. Its methods may be called concurrently, and hang as long as the disk does.
 type Scribe interface {
-	// Take makes sure that this program alone can write to the folder, which is made where it is not. It tries once; what
-	// needs the folder tries again. If another program has it, the error is a [gpu.Advice] that says which.
+	// Take makes sure that only this program can write to the folder, which is created if needed. It tries once;
+	// callers that need the folder try again. If another program has it, the error is a [gpu.Advice] that says which.
 	Take(ctx context.Context) error
 	// Shelf has the folder's small files.
 	state.Shelf
 	// Remove removes a small file, if there is one.
 	Remove(name string) error
-	// Open opens a database. Several calls for one file return the same.
+	// Open opens a database. Several calls for one file return the same database.
 	Open(ctx context.Context, d Database) (Store, error)
-	// Pid is that of the process that writes; 0: this one does, or there is none now.
+	// Pid is the id of the process that writes; 0: this process does, or there is none now.
 	Pid() int
-	// Close lets the folder go. It returns [helper.ErrStuck] where the disk holds the writer, which ends when the disk lets it.
+	// Close releases the folder. It returns [helper.ErrStuck] if the disk blocks the writer, which ends once the disk
+	// answers.
 	Close() error
 }
 
 // A Database is a file with a past.
 type Database struct {
 	File string
-	// Begun is called when the file begins anew, see [sqlite.Options].
+	// Begun is called when the file is recreated, see [sqlite.Options].
 	Begun func()
 }
 

@@ -72,7 +72,7 @@ func (s *server) answer(ctx context.Context, q *request, w *sender) (a *answer) 
 	a = &answer{}
 	defer func() {
 		if r := recover(); r != nil {
-			s.log.Error("a call to the database has panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			s.log.Error("a call to the database panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
 			a = &answer{Err: failureOf(fmt.Errorf("%w: panic: %v", store.ErrGone, r))}
 		}
 	}()

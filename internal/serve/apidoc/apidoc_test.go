@@ -90,7 +90,7 @@ func TestOldReadersOfYAML(t *testing.T) {
 		"007": true, "0o7": true, "0x1f": true, "0b1": true, "1_000": true, "+12": true, "1e3": true, ".5": true, "-.5": true, "1.": true,
 		"2026-11-21": true, "2026-11-21T00:00:00Z": true, "2026-11-21 0:00:00": true,
 		"y": true, "No": true, "ON": true, "off": true, "True": true, "null": true, "~": true, "": true, ".inf": true, "-.INF": true, ".NaN": true, "=": true, "<<": true,
-		"gpu-0": false, "GPU-5c8f0e9b": false, "Of the die.": false, "Null where it is not reported.": false, "nobody": false, "v1.2": false,
+		"gpu-0": false, "GPU-5c8f0e9b": false, "Of the die.": false, "Null if not reported.": false, "nobody": false, "v1.2": false,
 	} {
 		name, err := json.Marshal(text)
 		if err != nil {

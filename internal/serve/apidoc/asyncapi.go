@@ -30,7 +30,7 @@ type Event struct {
 	Reply       []string        `json:"reply"` // names of the events that answer it
 	Target      *Parameter      `json:"-"`     // what an action is done to, as target in its data; nil: it has none
 	Args        any             `json:"-"`     // a value of the type of an action's arguments, as args in its data; nil: it takes none
-	Data        *Schema         `json:"-"`     // nil where it has none
+	Data        *Schema         `json:"-"`     // nil if it has none
 	Example     json.RawMessage `json:"-"`     // a whole message
 }
 
@@ -40,16 +40,16 @@ type Fact struct {
 	Meaning string `json:"meaning"`
 }
 
-// Done is the event that answers what an action was asked for, where no other does.
+// Done is the event that answers a requested action if no other event does.
 const Done = "done"
 
-// AsyncAPI describes the socket at the address. Acts are the messages that ask for actions.
+// AsyncAPI describes the socket at the address. acts are the messages that request actions.
 func AsyncAPI(version, address string, acts ...*Event) *Events {
 	doc := load[Events]("events.json")
 	first := slices.IndexFunc(doc.Events, func(e *Event) bool { return !e.Sent })
 	if slices.ContainsFunc(acts, func(e *Event) bool { return slices.Contains(e.Reply, Done) }) {
 		doc.Events = slices.Insert(doc.Events, first, &Event{
-			Name: Done, Sent: true, Summary: "It is done", Description: "What became of an action, as its address answers. The id is that of the message that asked for it.",
+			Name: Done, Sent: true, Summary: "An action is done", Description: "The result of an action, as its HTTP address returns it. The id is the id of the message that asked for it.",
 		})
 		first++
 	}

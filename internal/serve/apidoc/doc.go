@@ -1,11 +1,11 @@
-// Package apidoc writes the API's documents: OpenAPI 3.1 from the routes and the
-// Go types of their answers, and AsyncAPI 3 for the WebSocket.
+// Package apidoc writes the API's documents: OpenAPI 3.1 from the routes and the Go types of their
+// answers, and AsyncAPI 3 for the WebSocket.
 //
-// Each fact has one source. The form of a document is a template with blanks. A
-// field's type and name come from the struct, its description from the comment on the
-// Go field (comments.json, which a test compares with the source), its unit and range
-// from its name or a struct tag (vocabulary.json says which there are). What is said of
-// the socket's messages is in events.json. Examples are golden files.
+// Each fact has one source. The form of a document is a template with blanks. A field's type and
+// name come from the struct, its description from the comment on the Go field (comments.json, which
+// a test compares with the source), and its unit and range from its name or a struct tag
+// (vocabulary.json lists them). The texts about the socket's messages are in events.json. Examples
+// are golden files.
 //
-// The package knows no HTTP: a server names the routes and sends the bytes.
+// The package knows nothing about HTTP: a server names the routes and sends the bytes.
 package apidoc

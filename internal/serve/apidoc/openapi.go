@@ -18,7 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// An Operation is what an address answers to a method.
+// An Operation is one method of an address.
 type Operation struct {
 	Path        string // as in http.ServeMux: "/gpu/metrics/{id}"
 	Method      string
@@ -44,8 +44,8 @@ func Op(tag, id, summary string, parts ...Part) Operation {
 	return o
 }
 
-// A Part is what is said of an operation: a [Text], a [Parameter], a [Body], an
-// [Answer], [Fresh], or several of them.
+// A Part is a part of an operation's description: a [Text], a [Parameter], a [Body], an [Answer],
+// [Fresh], or several of them.
 type Part interface{ addTo(o *Operation) }
 
 // Parts are several.
@@ -86,7 +86,7 @@ type Answer struct {
 	Status      int
 	Description string
 	ContentType string
-	Of          any    // a value of the type that is encoded, nil where it is no JSON of ours
+	Of          any    // a value of the type that is encoded, nil if it is no JSON of ours
 	Or          any    // another type that it may be; nil: there is none
 	Example     string // the name of one of package contract's; empty for none
 	Detail      string // what an error may say, for its example
@@ -96,12 +96,12 @@ type Answer struct {
 // A Media is a body in one content type. [OpenAPI] makes it.
 type Media struct {
 	Type    string
-	Schema  *Schema // nil where it is no JSON of ours
+	Schema  *Schema // nil if it is no JSON of ours
 	Summary string  // of the example
 	Example json.RawMessage
 }
 
-// Fresh says that an answer is about this very moment.
+// Fresh says that an answer is about this very moment and must not be cached.
 type Fresh struct{}
 
 func (p Parts) addTo(o *Operation) {
@@ -116,7 +116,7 @@ func (b Body) addTo(o *Operation)      { o.Body = &b }
 func (a Answer) addTo(o *Operation)    { o.Answers = append(o.Answers, a) }
 func (Fresh) addTo(o *Operation)       { o.Fresh = true }
 
-// An API is all that the document says beside the operations and types.
+// An API is everything that the document says besides operations and types.
 type API struct {
 	Version, Description string
 	Base                 string // where all paths begin; empty for the root
@@ -141,7 +141,7 @@ type Document struct {
 
 // NotModified describes the answer 304.
 func (*Document) NotModified() string {
-	return "The client has this very answer already: the request's If-None-Match names its ETag."
+	return "The client already has this answer: If-None-Match names its ETag."
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -219,7 +219,7 @@ func (b *builder) content(a Answer) []Media {
 	case a.ContentType == "":
 		return nil
 	}
-	media := Media{Type: a.ContentType, Summary: "Of a made-up machine"}
+	media := Media{Type: a.ContentType, Summary: "From a made-up machine"}
 	if a.Example != "" {
 		media.Example = contract.Example(a.Example)
 	}

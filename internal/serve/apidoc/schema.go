@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
-// A Schema is a JSON Schema (2020-12), as far as the API needs it.
+// A Schema is a JSON Schema (2020-12), limited to what the API needs.
 type Schema struct {
 	Ref         string           `json:"$ref,omitempty"`
 	Type        Types            `json:"type,omitempty"`
@@ -124,7 +124,7 @@ func load[T any](name string) (out T) {
 	return out
 }
 
-// A vocabulary is what the tags of fields refer to.
+// A vocabulary is what field tags refer to.
 type vocabulary struct {
 	Units        []unit              `json:"units"`
 	Enumerations map[string][]string `json:"enumerations"` // that several fields share
@@ -155,8 +155,8 @@ func (s *schemas) unitOf(at, tag, field string) unit {
 
 const schemaRefs = "#/components/schemas/"
 
-// schemas are the schemas of Go types, those of structs by their names. A field that
-// says too little of itself makes the methods panic: a test makes the documents.
+// schemas are the schemas of Go types, structs by name. The methods panic on a field that says too
+// little about itself; a test makes all documents.
 type schemas struct {
 	vocabulary
 	comments map[string]string // of the source, by "Type" and "Type.json_name"
@@ -179,7 +179,7 @@ func (s *schemas) OfBody(t reflect.Type) *Schema {
 
 // pageOfForm is what a form may have beside the members of a body.
 var pageOfForm = Member[*Schema]{"page", &Schema{
-	Type: Types{"string"}, Description: "The page that the form is on, to which the answer leads: alerts, perhaps with a query, or gpu/ and a UUID; the dashboard for all else.",
+	Type: Types{"string"}, Description: "The form's page, to which the answer redirects: alerts, perhaps with a query, or gpu/ and a UUID; anything else means the dashboard.",
 }}
 
 // OfForm returns the schema of the form that has the members of a struct, if any.
@@ -302,7 +302,7 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	}
 	description := sentence(comment)
 	if schema.Nullable() && !strings.Contains(strings.ToLower(description), "null") {
-		description += " Null where it is not reported."
+		description += " Null if not reported."
 	}
 	if schema.Ref != "" { // what stands beside a $ref is lost on some readers
 		schema = &Schema{AllOf: []*Schema{schema}}

@@ -17,7 +17,7 @@ import (
 // runMark is in the environment of the tests and, with a value of its own, of all that they start.
 const runMark = "GPUWHY_FLAKY_RUN"
 
-// disturb stops the tests, or one of their children, or all of them, for 1 to 3 s and lets them go on, again and again
+// disturb stops the tests, one of their children, or all of them for 1 to 3 s and lets them continue, again and again
 // until the tests have ended.
 func disturb(ended <-chan struct{}, mark string, tests int, random *rand.Rand) {
 	pause := between(random, 0, 2*time.Second)
@@ -89,7 +89,7 @@ func names(pids []int) (out []string) {
 	return out
 }
 
-// occupy starts processes that compute without end, and returns a function that ends them.
+// occupy starts processes that compute endlessly, and returns a function that ends them.
 func occupy(n int) (release func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {

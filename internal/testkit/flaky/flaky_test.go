@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// flaky runs it on the package in testdata.
+// flaky runs the program on the package in testdata.
 func flaky(t *testing.T, args ...string) (failed int, said, logs string) {
 	t.Helper()
 	logs = t.TempDir()
@@ -48,7 +48,7 @@ func TestListsWhatFailed(t *testing.T) {
 	}
 }
 
-// A folder of -plain is tested with the flags and without them, and without them only by the tests of -only.
+// A folder of -plain is tested with the flags and, for the tests of -only, also without them.
 func TestPlainToo(t *testing.T) {
 	var out bytes.Buffer
 	args := []string{"-runs=1", "-loads=0", "-stops=false", "-seed=7", "-build=-tags=some", "-plain=testdata/other testdata/shaky", "-only=^TestSound$", "-logs=" + t.TempDir(), "./testdata/shaky"}

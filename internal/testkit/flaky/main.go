@@ -1,12 +1,13 @@
 //go:build linux
 
-// Flaky runs the tests of packages again and again on a machine that is as bad as those they are to pass on: other
-// processes keep its cores busy, and the tests and their children stop for seconds at random. It lists what failed.
+// Flaky runs the tests of packages again and again under bad conditions that they must survive: other processes keep the
+// cores busy, and the tests and their children stop for seconds at random. It lists the failures.
 //
 //	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/past/store/...
 //
-// It builds each package's tests once: with the flags of -build, and of the folders in -plain those that -only names again without them. Each run has a seed for the order of the tests and for the stops: -seed repeats both of a run that failed, as far
-// as the machine does. What a failed run wrote is in a file of the folder that -logs names.
+// It builds each package's tests once with the flags of -build and, for the folders in -plain, the tests that match -only again without
+// them. Each run has a seed for the order of the tests and for the stops: -seed repeats both for a failed run, as far as the machine
+// does. The output of failed runs is in the folder of -logs.
 package main
 
 import (
@@ -61,17 +62,17 @@ func main() {
 func start(ctx context.Context, args []string, out io.Writer) (failed int, err error) {
 	var o options
 	flags := flag.NewFlagSet("flaky", flag.ContinueOnError)
-	flags.IntVar(&o.runs, "runs", 30, "how often the tests of each package run beside each load")
+	flags.IntVar(&o.runs, "runs", 30, "how often the tests of each package run with each load")
 	flags.IntVar(&o.beside, "beside", 2, "how many packages are tested at a time")
-	loads := flags.String("loads", "2,8", "how many busy processes run beside the tests, one number after another")
-	flags.Uint64Var(&o.seed, "seed", 0, "repeats a run: for the order of tests and the stops of each run; 0: another one for each")
+	loads := flags.String("loads", "2,8", "how many busy processes run beside the tests, one number after the other")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed for the order of tests and the stops, to repeat a run; 0: a new one for each run")
 	flags.BoolVar(&o.stops, "stops", true, "stop the tests and their children for 1 to 3 s at random")
-	buildFlags := flags.String("build", "-race", "flags of go test for the tests, with spaces between")
-	plain := flags.String("plain", "", "folders whose tests also run built without these flags, with spaces between")
-	flags.StringVar(&o.only, "only", "", "of the tests without these flags, only those that this pattern names")
-	flags.StringVar(&o.run, "run", "", "only the tests that this pattern names, as of go test")
-	flags.DurationVar(&o.timeout, "timeout", time.Hour, "after how long a run has failed")
-	flags.StringVar(&o.logs, "logs", "artifacts/flaky", "the folder for what failed runs wrote")
+	buildFlags := flags.String("build", "-race", "flags for go test, separated by spaces")
+	plain := flags.String("plain", "", "folders whose tests also run without these flags, separated by spaces")
+	flags.StringVar(&o.only, "only", "", "pattern that limits the tests without these flags")
+	flags.StringVar(&o.run, "run", "", "pattern that limits the tests, as in go test")
+	flags.DurationVar(&o.timeout, "timeout", time.Hour, "time after which a run has failed")
+	flags.StringVar(&o.logs, "logs", "artifacts/flaky", "folder for the output of failed runs")
 	if err := flags.Parse(args); err != nil {
 		return 0, err
 	}
@@ -113,7 +114,7 @@ func test(ctx context.Context, o options, out io.Writer) (failed int, err error)
 	if err != nil {
 		return 0, err
 	}
-	fmt.Fprintf(out, "%d binaries of tests, %d runs of each beside %v busy processes\n", len(binaries), o.runs, o.loads)
+	fmt.Fprintf(out, "%d test binaries, %d runs of each beside %v busy processes\n", len(binaries), o.runs, o.loads)
 	var failures []result
 	for _, load := range o.loads {
 		release, err := occupy(load)
@@ -132,7 +133,7 @@ func test(ctx context.Context, o options, out io.Writer) (failed int, err error)
 	}
 	fmt.Fprintf(out, "\n%d runs failed:\n", len(failures))
 	for _, f := range failures {
-		fmt.Fprintf(out, "  %s beside %d, seed %d: %s\n    %s\n", f.binary.name, f.load, f.seed, cmp.Or(strings.Join(f.tests, ", "), "outside of a test"), f.log)
+		fmt.Fprintf(out, "  %s beside %d, seed %d: %s\n    %s\n", f.binary.name, f.load, f.seed, cmp.Or(strings.Join(f.tests, ", "), "outside a test"), f.log)
 	}
 	return len(failures), nil
 }

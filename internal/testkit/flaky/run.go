@@ -31,7 +31,7 @@ type result struct {
 	log    string   // a file
 }
 
-// runAll runs each binary as often as it is to, a few at a time, and returns the runs that failed.
+// runAll runs each binary as often as asked, a few at a time, and returns the failed runs.
 func runAll(ctx context.Context, o options, binaries []binary, load int, out io.Writer) (failures []result) {
 	var mu sync.Mutex // guards what follows, and out
 	var wait sync.WaitGroup
@@ -132,7 +132,7 @@ func runOnce(ctx context.Context, o options, b binary, load, n int) result {
 	return r
 }
 
-// failedTests are those that a log says have failed, also a test during which all ended.
+// failedTests returns the tests that failed according to a log, including one during which the program ended.
 func failedTests(log string) (names []string) {
 	text, err := os.ReadFile(log)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command kubelet is the part of a kubelet that executes commands, for tests: the real stream server of kubelets, which runs
-// programs of this machine. A container is a folder NAMESPACE/POD/CONTAINER, in which they are looked for first.
+// Command kubelet is the part of a kubelet that executes commands, for tests: a kubelet's real stream server, which runs
+// this machine's programs. A container is a folder NAMESPACE/POD/CONTAINER, searched first for programs.
 package main
 
 import (
@@ -23,10 +23,10 @@ import (
 )
 
 func main() {
-	folder := flag.String("containers", "", "the folder with a folder for each container")
-	cert := flag.String("cert", "", "its certificate")
-	key := flag.String("key", "", "the key of that")
-	ca := flag.String("ca", "", "who signs the certificates of API servers")
+	folder := flag.String("containers", "", "folder that has a folder for each container")
+	cert := flag.String("cert", "", "certificate file")
+	key := flag.String("key", "", "key file of the certificate")
+	ca := flag.String("ca", "", "file with the CA that signs API servers' certificates")
 	flag.Parse()
 	if err := serve(*folder, *cert, *key, *ca); err != nil {
 		log.Fatal(err)
