@@ -6,21 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"regexp"
 	"strings"
 	"sync"
 
-	"github.com/a-h/templ"
-
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/now"
-	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/static"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
@@ -115,32 +110,30 @@ func (g *gallery) find(path string) http.Handler {
 
 // newFront is the server with its headers and assets, without a machine.
 func (g *gallery) newFront() (http.Handler, error) {
-	cfg := serve.Config{
+	kit := serve.NewKit(serve.Settings{
 		Monitor: contract.Monitor{Node: "gallery", Source: gpu.SourceSimulated, Version: g.opt.Version, Interval: g.opt.Interval},
-		Newest:  func() *insight.Fleet { return nil },
-		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
-		Recent:  recent.New(),
-		Alerts:  alert.New(nil),
-		Metrics: http.NotFoundHandler(),
-		Parts:   func() map[string]contract.Part { return map[string]contract.Part{} },
-		Address: serve.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen},
-		Log:     g.log,
-	}
-	pages := now.New(&cfg, new(now.Hues), nil, nil)
-	cfg.Page = func(*insight.Fleet, string, url.Values) templ.Component {
-		return views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js")
-	}
-	cfg.Assets = func(path string) (serve.Asset, bool) {
-		if path == "gallery.js" {
-			return serve.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
-		}
-		return pages.Asset(path)
-	}
-	s, err := serve.New(cfg)
+		Hub:     serve.Still{}, Address: serve.Address{BasePath: g.opt.BasePath, Listen: g.opt.Listen}, Log: g.log,
+	})
+	pages := frontPages{&now.Site{Kit: kit, Assets: static.New()}}
+	front := serve.Page("/{$}", func(w http.ResponseWriter, r *http.Request) error {
+		return serve.HTML(w, r, views.Gallery(states(g.opt.BasePath+"state/"), pages.URL, g.opt.BasePath+"static/gallery.js"))
+	})
+	s, err := serve.New(kit, serve.Config{Pages: pages}, front)
 	if err != nil {
 		return nil, err
 	}
 	return s.Handler(), nil
+}
+
+// frontPages have the front's script, too.
+type frontPages struct{ *now.Site }
+
+// Asset implements [serve.Pages].
+func (p frontPages) Asset(path string) (serve.Asset, bool) {
+	if path == "gallery.js" {
+		return serve.Asset{Body: galleryScript, ContentType: "text/javascript; charset=utf-8"}, true
+	}
+	return p.Site.Asset(path)
 }
 
 // amend changes the headers of answers before they are sent, maybe several times.

@@ -5,23 +5,28 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/fleet"
+	"github.com/gpuwhy/gpuwhy/internal/forecast"
 	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
 	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
+	"github.com/gpuwhy/gpuwhy/static"
 )
 
 // pastNow is when somebody looks at the past of the gallery: in the night before, Europe's clocks were set forward.
@@ -50,20 +55,18 @@ func (g *gallery) newPast(name string, gpus int) (http.Handler, error) {
 // servePast serves the pages of a machine whose past a store has; nil: none is kept.
 func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handler, error) {
 	m := insight.Of(pastSnapshot(gpus, pastNow))
-	fleet := m.Alone()
-	cfg := serve.Config{
+	all := m.Alone()
+	kit := serve.NewKit(serve.Settings{
 		Monitor: contract.Monitor{Node: pastNode, Source: madeUp, Version: g.opt.Version, Interval: g.opt.Interval},
-		Newest:  func() *insight.Fleet { return fleet },
-		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
-		Recent:  recent.New(),
-		Alerts:  alert.New(nil),
-		Metrics: http.NotFoundHandler(),
-		Parts:   func() map[string]contract.Part { return map[string]contract.Part{} },
-		Then:    func() (*insight.Stage, error) { return insight.NewStage(), nil },
-		Price:   pastPrice,
-		Address: serve.Address{BasePath: g.opt.BasePath + "state/" + name, Listen: g.opt.Listen},
-		Log:     g.log,
+		Hub:     serve.Still{Fleet: all}, Address: serve.Address{BasePath: g.opt.BasePath + "state/" + name, Listen: g.opt.Listen}, Log: g.log,
+	})
+	shown := &now.Site{
+		Kit: kit, Assets: static.New(), Hues: new(now.Hues), Monitor: func() contract.Monitor { return kit.Monitor }, Recent: recent.New(), Alerts: alert.New(nil),
+		Parts: func() map[string]contract.Part { return map[string]contract.Part{} }, Metrics: http.NotFoundHandler(),
 	}
+	foreseen := &forecast.Site{Kit: kit, Kept: kept != nil}
+	remembered := &past.Site{Kit: kit, Price: pastPrice, Shell: shown, Forecasts: foreseen, Then: func() (*insight.Stage, error) { return insight.NewStage(), nil }}
+	shown.Past, shown.Forecasts = remembered, foreseen
 	if gpus == 1 {
 		o := pastOutlook()
 		m.Answer.Devices[0].Next = []explain.Prospect{
@@ -71,19 +74,24 @@ func (g *gallery) servePast(name string, gpus int, kept store.Store) (http.Handl
 			{Kind: "cost", Short: "costs about 92.4 this month", Sentence: "GPU 0 will have cost about 92.4 this month (88.1 to 97)."},
 			{Kind: "usually_free", Short: "usually free now, until Mon 09:00", Sentence: "GPU 0 is usually free now, until Mon 09:00."},
 		}
-		cfg.Forecast = func(insight.Part) *outlook.Outlook { return o }
+		foreseen.Forecaster = oneOutlook{o}
 	}
 	if kept != nil {
-		cfg.Past = &history.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
+		remembered.Past = &history.Past{Store: kept, Keeps: store.Retention{store.Raw: 2 * 24 * time.Hour, store.Minute: 30 * 24 * time.Hour}, Now: func() time.Time { return pastNow }}
 	}
-	cfg.BasePath += "/"
-	now.New(&cfg, new(now.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
-	s, err := serve.New(cfg)
+	machines, alerted := &fleet.Site{Kit: kit, Shell: shown}, &alerts.Site{Kit: kit, Book: alert.New(nil), Shell: shown}
+	s, err := serve.New(kit, serve.Config{Pages: shown}, slices.Concat(shown.Routes(), remembered.Routes(), foreseen.Routes(), machines.Routes(), alerted.Routes())...)
 	if err != nil {
 		return nil, err
 	}
 	return s.Handler(), nil
 }
+
+// oneOutlook is of all devices.
+type oneOutlook struct{ *outlook.Outlook }
+
+// Of implements [forecast.Forecaster].
+func (o oneOutlook) Of(store.Key) *outlook.Outlook { return o.Outlook }
 
 // pastOutlook is of a GPU that leaks, and that is usually free at night and at the end of the week.
 func pastOutlook() *outlook.Outlook {

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
@@ -38,13 +39,15 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	fmt.Fprintf(env.stderr, "gpuwhy: no gpuwhy answers at %s: the answer is from %s\n", term.Printable(c.Address()), term.Printable(where))
 	permits := f.permits()
 	answers := &history.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
-	err = serve.AnswerPast(env.ctx, serve.Config{
-		Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval},
-		Past:    answers, Sizes: &history.Sizes{Past: answers, Interval: f.Interval, Measured: true},
+	offline := past.Site{
+		Kit: serve.NewKit(serve.Settings{
+			Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval}, Hub: serve.Still{}, Clock: clock.Program(), Log: env.log,
+		}),
+		Past: answers, Sizes: &history.Sizes{Past: answers, Interval: f.Interval, Measured: true},
 		Price: f.ElectricityPrice,
 		Then:  func() (*insight.Stage, error) { return insight.NewStage(), nil },
-		Clock: clock.Program(), Log: env.log,
-	}, question.Path, question.Query, w)
+	}
+	err = offline.Answer(env.ctx, question.Path, question.Query, w)
 	return errors.Join(err, st.Close())
 }
 

@@ -36,8 +36,6 @@ type Action struct {
 
 	// HTTP is its address, such as "DELETE /api/alerts/{id}", with the parameter of its Target. Empty: it has none.
 	HTTP string
-	// Form is a POST for page forms, which can't send the method of HTTP, with its summary. Empty: it has
-	// none.
 	Form Form
 	// Event is the socket message that requests it; nil: there is none.
 	Event *apidoc.Event
@@ -45,8 +43,16 @@ type Action struct {
 	Doc
 }
 
-// A Form is an address that does the same for forms.
-type Form struct{ HTTP, Summary string }
+// A Form is what a browser sends where no script runs.
+type Form struct {
+	// HTTP is a POST that does the same, for pages whose forms can't send the method of the action, with its summary. Empty: there is none.
+	HTTP, Summary string
+	// Lists are the fields that may be there several times, Numbers those that are numbers.
+	Lists, Numbers []string
+	// Back is where a form leads back to that names its page so: a path below the base path, of one of our pages, whatever the form
+	// says. nil: the dashboard.
+	Back func(page string) string
+}
 
 // Doc is what the documents say about an action.
 type Doc struct {

@@ -135,7 +135,8 @@ func (r *Room) Actions() []action.Action {
 		{ID: carried, Func: action.Takes(r.carryOut), Remote: true},
 	}
 	for i := range list {
-		list[i].Needs, list[i].Tag, list[i].Misfit = auth.Operate, "Alerts", badDuration
+		list[i].Needs, list[i].Tag, list[i].Misfit = auth.Operate, contract.ClientAlerts.Name, badDuration
+		list[i].Form.Lists, list[i].Form.Numbers, list[i].Form.Back = []string{"alert_ids"}, []string{"duration_seconds"}, back
 	}
 	return list
 }

@@ -151,8 +151,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	if opt.Clusters != nil {
 		a.parts = append(a.parts, clusters.New(host, opt.Clusters, a.nodes))
 	}
-	pages := &pages{}
-	a.parts = append(a.parts, a.viewers, pages, keeping{a.keeper, &opt, monitor.Started})
+	a.parts = append(a.parts, a.viewers, keeping{a.keeper, &opt, monitor.Started})
 	if opt.Helpers != nil {
 		a.parts = append(a.parts, helpers(opt.Helpers))
 	}
@@ -166,6 +165,10 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	if len(opt.Export) > 0 {
 		a.parts = append(a.parts, export.NewRoom(&host, opt.Export, exporter))
 	}
+	kit := serve.NewKit(serve.Settings{
+		Monitor: a.viewers.current(), Hub: a.Hub, Live: a.viewers.live, Address: opt.Address, Clock: opt.Clock, Log: log,
+	})
+	a.parts = append(a.parts, a.sites(kit, &opt, exporter)...)
 
 	var actions []action.Action
 	for p := range offers[part.Actor](a) {
@@ -177,7 +180,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	}
 	a.Hub.Accept(a.socketActs()...)
 	a.keep(&opt, log)
-	return a, a.viewers.route(a.serving(&opt, exporter, log), &pages.hues, alerting.Targets)
+	return a, a.serve(kit, opt.MaxViewers)
 }
 
 // several reports whether there may be more than one node.

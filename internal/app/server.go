@@ -1,82 +1,63 @@
 package app
 
 import (
-	"log/slog"
+	"net/http"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
-	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
-	"github.com/gpuwhy/gpuwhy/internal/state"
+	"github.com/gpuwhy/gpuwhy/static"
 )
 
-// serving is what the server answers with.
-func (a *App) serving(opt *Options, exporter *metrics.Exporter, log *slog.Logger) *serve.Config {
-	cfg := serve.Config{
-		Monitor: a.viewers.current(),
-		Newest:  a.Hub.Newest,
-		Latest:  a.Hub.Latest,
-		Live:    a.viewers.live,
-		Changes: a.Hub.Changes,
-		Update:  a.Hub.Update,
-		WS:      a.Hub.Serve,
-		Recent:  Find[*past.Minutes](a).Store,
-		Then:    a.nodes.Then,
-		Alerts:  Find[*alerts.Room](a).Book,
-		Actions: a.desk,
-		Metrics: exporter,
-		Parts:   a.health,
-		Costs:   a.nodes.Costs,
-		Address: opt.Address, MaxViewers: opt.MaxViewers,
-		Flush:   a.keeper.Flush,
-		Noticed: a.nodes.Noticed,
-		Clock:   opt.Clock,
-		Log:     log,
+// sites are the parts that answer requests, in the order of the documents: of the capabilities that there are, and of those that are
+// not configured, which say so.
+func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.Part {
+	alerting := Find[*alerts.Room](a)
+	shown := &now.Site{
+		Kit: kit, Assets: static.New(), Hues: &now.Hues{}, Monitor: a.viewers.current, Recent: Find[*past.Minutes](a).Store, Alerts: alerting.Book,
+		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter,
 	}
-	if kept := Find[*past.Room](a); kept != nil {
-		cfg.Past, cfg.Sizes, cfg.Price = kept.Past, kept.Sizes, kept.Price
+	foreseen := &forecast.Site{Kit: kit}
+	kept := &past.Site{Kit: kit, Shell: shown, Forecasts: foreseen, Then: a.nodes.Then, Writing: func() contract.Part { return a.health()["history"] }}
+	machines := &fleet.Site{Kit: kit, Shell: shown}
+	alerted := &alerts.Site{
+		Kit: kit, Book: alerting.Book, Shell: shown, Targets: alerting.Targets, State: func() contract.Part { return a.health()["state"] },
+	}
+	shown.Past, shown.Forecasts = kept, foreseen
+	if of := Find[*past.Room](a); of != nil {
+		kept.Past, kept.Sizes, kept.Price, foreseen.Kept = of.Past, of.Sizes, of.Price, true
 	}
 	if of := Find[*forecast.Room](a); of != nil {
-		cfg.Forecast = of.About
+		foreseen.Forecaster = of
 	}
 	if of := Find[*fleet.Room](a); of != nil {
-		cfg.Member = of.Member
+		shown.Member = of.Member
 	}
 	if opt.Clusters != nil {
-		cfg.Clusters = opt.Clusters.IDs
+		machines.Clusters = opt.Clusters.IDs
 	}
-	return &cfg
+	return []part.Part{shown, kept, foreseen, machines, alerted}
 }
 
-// route makes the server, with the pages.
-func (v *viewers) route(cfg *serve.Config, hues *now.Hues, targets func() []notify.Status) error {
-	now.New(cfg, hues, v.current, targets)
-	s, err := serve.New(*cfg)
+// serve makes the server of all parts that answer requests.
+func (a *App) serve(kit *serve.Kit, most int) error {
+	var routes []serve.Route
+	for p := range offers[part.Server](a) {
+		routes = append(routes, p.Routes()...)
+	}
+	s, err := serve.New(kit, serve.Config{Pages: Find[*now.Site](a), Actions: a.desk, Keeper: a.keeper, Watch: a.nodes, MaxViewers: most}, routes...)
 	if err != nil {
 		return err
 	}
-	v.routes, v.server = s, s.HTTPServer()
+	a.viewers.routes, a.viewers.server = s, s.HTTPServer()
 	return nil
-}
-
-// pages is the part that has the pages.
-type pages struct {
-	hues now.Hues
-}
-
-// Name implements [part.Part].
-func (*pages) Name() string { return "pages" }
-
-// Documents has the colors of people's work, which are the same on all pages.
-func (p *pages) Documents() []state.Document {
-	return []state.Document{state.Of("hues", "the colors of people", state.Regularly, &p.hues)}
 }
 
 // MonitorOf returns which nodes answers are about, and their name: the one node's, or, with

@@ -10,7 +10,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
-	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
@@ -44,9 +43,4 @@ func (r *Room) Run(ctx context.Context) error {
 // Documents has what was forecast of cool-downs, which tells how good that is.
 func (r *Room) Documents() []state.Document {
 	return []state.Document{state.Of("cooldowns", "forecasts of cool-downs", state.Regularly, r.Forecaster)}
-}
-
-// About is what is forecast of a device; nil where there is nothing yet.
-func (r *Room) About(p insight.Part) *outlook.Outlook {
-	return r.Of(store.Key{Node: p.Device.Node, UUID: p.Device.UUID})
 }

@@ -2,7 +2,6 @@ package now_test
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,14 +10,11 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/now"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
-	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
@@ -48,22 +44,20 @@ func pictured(t *testing.T, long time.Duration) string {
 		newest = stage.Next(s)
 		past.Observe(newest)
 	}
-	cfg := serve.Config{
-		Monitor: contract.Monitor{Node: "n", Source: gpu.SourceSimulated, Interval: time.Second},
-		Newest:  func() *insight.Fleet { return newest.Alone() },
-		WS:      func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) },
-		Recent:  past, Alerts: alert.New(nil), Metrics: http.NotFoundHandler(),
-		Parts: func() map[string]contract.Part { return nil },
-		Clock: clock.Of(func() time.Time { return ends }, clock.Program().Elapsed), Log: slog.New(slog.DiscardHandler),
-	}
-	var s *serve.Server
-	site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) }))
-	cfg.BasePath, cfg.Listen = "/", site.Listener.Addr().String()
-	now.New(&cfg, new(now.Hues), func() contract.Monitor { return cfg.Monitor }, func() []notify.Status { return nil })
-	var err error
-	if s, err = serve.New(cfg); err != nil {
+	site := httptest.NewUnstartedServer(nil)
+	_, rig := servetest.New()
+	rig.Monitor = contract.Monitor{Node: "n", Source: gpu.SourceSimulated, Interval: time.Second}
+	rig.Newest = func() *insight.Fleet { return newest.Alone() }
+	rig.WS = func(w http.ResponseWriter, r *http.Request, _ string) { http.NotFound(w, r) }
+	rig.Past, rig.Sizes, rig.Pages = nil, nil, nil
+	rig.Clock = clock.Of(func() time.Time { return ends }, clock.Program().Elapsed)
+	rig.BasePath, rig.Listen = "/", site.Listener.Addr().String()
+	rig.Recent = past
+	s, err := rig.Server()
+	if err != nil {
 		t.Fatal(err)
 	}
+	site.Config.Handler = s.Handler()
 	site.Start()
 	t.Cleanup(site.Close)
 	return site.URL

@@ -1,10 +1,9 @@
-// Package now makes the pages that browsers see. It fills the view models of
-// package views from Moments, alerts and the recent past, and renders them. It also
-// has the files of package static for the server.
+// Package now shows the newest Moments: over the API, and on the pages that people look at first. It also fills in what the pages of all
+// rooms show, has their files, and the pages that belong to no room.
 package now
 
 import (
-	"encoding/json"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -13,254 +12,160 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/static"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// Pages renders the pages of a server.
-type Pages struct {
-	cfg     *serve.Config
-	monitor func() contract.Monitor
-	targets func() []notify.Status
-	assets  *static.Assets
-	hues    *Hues
-}
-
 // Hues are the colors of people's work.
 type Hues = views.Hues
 
-// New puts the pages into a server's configuration, which has all else, and a base
-// path that ends with a slash. They say what monitor says of gpuwhy and targets of
-// those who are told of alerts; many goroutines call both at the same time.
-// The colors of people's work are the same on all of them.
-func New(on *serve.Config, hues *Hues, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
-	if on.Latest == nil {
-		on.Latest = on.Newest
-	}
-	p := &Pages{on, monitor, targets, static.New(), hues}
-	on.Page, on.DevicePage, on.AlertsPage, on.PastPage, on.Picture = p.dashboard, p.device, p.alerts, p.past, p.image
-	on.ErrorPage, on.Assets = p.problem, p.Asset
-	on.OtherPages = map[string]func(*insight.Fleet, string, url.Values) templ.Component{
-		"processes": other(p, "processes", views.NewProcessesPage),
-		"nodes":     ofAll(other(p, "nodes", views.NewNodesPage)),
-		"about":     other(p, "about", p.about),
-		"find":      other(p, "find", views.NewFindPage),
-	}
-	on.EmbedPage, on.Manifest = p.embed, p.manifest()
-	on.DocsPage = views.DocsPage(p.site())
-	on.ReferencePage = func(of *apidoc.Document) templ.Component { return views.ReferencePage(of, p.site()) }
-	on.EventsPage = func(of *apidoc.Events) templ.Component { return views.EventsPage(of, p.site()) }
-	return p
+// Alerts are what pages and totals have of alerts.
+type Alerts interface {
+	Standing() []alert.Alert
+	Past() []alert.Alert    // the last that are over
+	Firing(node string) int // how many stand on a node; on all, where it is empty
 }
 
-func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ.Component {
-	return views.NewPage(p.all(f, node, asked))
+// A Past is what is known of the time before the last minutes.
+type Past interface {
+	Kept() bool // there is one
+	// Footprint is how much is kept; nil where that is not known.
+	Footprint() *history.Footprint
+	// Why answers why the fans ran in the span that a request names, and WhyParts are what the documents say of that.
+	Why(w http.ResponseWriter, r *http.Request) error
+	WhyParts() apidoc.Parts
 }
 
-// all is what the page of those Moments is made of.
-func (p *Pages) all(f *insight.Fleet, node string, asked url.Values) views.Input {
-	in := p.input(f, node)
-	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
-	a := f.Answer()
-	in.Layers, in.Past, in.Ways, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Ways, a.Sentence, a.Main()
-	return in
+// Forecasts says what comes next.
+type Forecasts interface {
+	// Forecast is of parts of a fleet, in the time zone of now; none where none are made.
+	Forecast(f *insight.Fleet, parts []insight.Part, now time.Time) []contract.GPUForecast
 }
 
-func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
-	in := p.input(of.Alone(), "")
-	in.Choices = views.Choices{Path: in.BasePath + "gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
-	in.Layers, in.Past, in.Ways, in.Causes = contract.NewLayersOfOne(of.Why), of.Why.Past, of.Why.Ways, of.Why.Causes
-	in.Forecasts = p.forecasts(of.Alone(), []insight.Part{of}, in.Now)
-	if of.Silent() {
-		of, _ = of.Last().Alone().Device("", of.Device.UUID)
-	}
-	return views.NewDevicePage(in, of.Device)
+// A Site shows what is now. It implements [serve.Pages], and fills in what the pages of other rooms show. Many goroutines call its
+// functions at the same time.
+type Site struct {
+	Kit       *serve.Kit
+	Assets    *static.Assets
+	Hues      *Hues                   // the same on all pages
+	Monitor   func() contract.Monitor // what pages say of gpuwhy
+	Recent    *recent.Store
+	Alerts    Alerts
+	Past      Past
+	Forecasts Forecasts
+	Parts     func() map[string]contract.Part // how each part of the program does, by name
+	Costs     func() []gpu.Cost               // what calls to drivers took, the most in all first; it may be nil
+	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
+	Metrics   http.Handler                    // answers /metrics
 }
 
-// other is a page of all that a fleet has, at a path.
-func other[Page templ.Component](p *Pages, path string, page func(views.Input) Page) func(*insight.Fleet, string, url.Values) templ.Component {
-	return func(f *insight.Fleet, node string, asked url.Values) templ.Component {
-		in := p.input(f, node)
-		in.Choices = views.Choices{Path: in.BasePath + path, Asked: asked}
-		a := f.Answer()
-		in.Layers, in.Causes = contract.NewLayers(a), a.Main()
-		return page(in)
-	}
-}
+// Name implements part.Part.
+func (*Site) Name() string { return "now" }
 
-// ofAll is a page that a single node does not have.
-func ofAll(page func(*insight.Fleet, string, url.Values) templ.Component) func(*insight.Fleet, string, url.Values) templ.Component {
-	return func(f *insight.Fleet, node string, asked url.Values) templ.Component {
-		if node != "" {
-			return nil
-		}
-		return page(f, node, asked)
-	}
-}
-
-func (p *Pages) embed(of insight.Part, asked url.Values) templ.Component {
-	in := p.input(of.Alone(), "")
-	in.Choices = views.Choices{Path: in.BasePath + "embed/gpu/" + url.PathEscape(of.Device.UUID), Asked: asked}
-	in.Causes = of.Why.Causes
-	return views.NewEmbedPage(in, of.Device)
-}
-
-// manifest is what browsers need to install the page.
-func (p *Pages) manifest() []byte {
-	type icon struct {
-		Src     string `json:"src"`
-		Sizes   string `json:"sizes"`
-		Type    string `json:"type"`
-		Purpose string `json:"purpose"`
-	}
-	type shortcut struct {
-		Name string `json:"name"`
-		URL  string `json:"url"`
-	}
-	base := p.cfg.BasePath
-	out, err := json.Marshal(struct {
-		Name       string     `json:"name"`
-		ShortName  string     `json:"short_name"`
-		ID         string     `json:"id"`
-		Start      string     `json:"start_url"`
-		Scope      string     `json:"scope"`
-		Display    string     `json:"display"`
-		Background string     `json:"background_color"`
-		Theme      string     `json:"theme_color"`
-		Icons      []icon     `json:"icons"`
-		Shortcuts  []shortcut `json:"shortcuts"`
-	}{
-		"gpuwhy on " + p.cfg.Monitor.Node, "gpuwhy", base, base, base, "standalone", "#0b0d0e", "#0b0d0e",
-		[]icon{
-			{p.URL("icon.svg"), "any", "image/svg+xml", "any"},
-			{p.URL("icon-192.png"), "192x192", "image/png", "any maskable"},
-			{p.URL("icon-512.png"), "512x512", "image/png", "any maskable"},
-		},
-		[]shortcut{{"Past", base + "past"}, {"Processes", base + "processes"}, {"Alerts", base + "alerts"}},
-	})
-	if err != nil {
-		panic("now: the manifest can't be encoded: " + err.Error())
-	}
-	return out
+// Documents has the colors of people's work.
+func (s *Site) Documents() []state.Document {
+	return []state.Document{state.Of("hues", "which colors people have", state.Regularly, s.Hues)}
 }
 
 // base is where a node has its addresses; an empty name stands for all.
-func (p *Pages) base(node string) string {
+func (s *Site) base(node string) string {
 	if node == "" {
-		return p.cfg.BasePath
+		return s.Kit.Root()
 	}
-	return p.cfg.BasePath + "node/" + url.PathEscape(node) + "/"
+	return s.Kit.Root() + "node/" + url.PathEscape(node) + "/"
 }
 
-// input is what pages of those Moments are made of, but for why it is so.
-func (p *Pages) input(f *insight.Fleet, node string) views.Input {
+// Input is what the pages of a node are made of, or of all if the name is empty, but for why it is so. The fleet has what is newest of
+// that.
+func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 	all := f
 	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page is what was last heard of it
 		f = moments[0].Last().Alone()
 	}
 	find := f.Finder()
 	return views.Input{
-		Monitor:  p.monitor(),
+		Monitor:  s.Monitor(),
 		Fleet:    all,
 		Nodes:    f.Nodes(),
-		BasePath: p.base(node),
-		Root:     p.cfg.BasePath,
-		Hues:     p.hues,
-		Health:   p.cfg.BasePath + "api/health",
-		Asset:    p.URL,
-		Now:      p.cfg.Clock.Now(),
+		BasePath: s.base(node),
+		Root:     s.Kit.Root(),
+		Hues:     s.Hues,
+		Health:   s.Kit.Root() + "api/health",
+		Asset:    s.URL,
+		Now:      s.Kit.Clock.Now(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
-			of, _ := find(d)
-			return of.Attribution
+			p, _ := find(d)
+			return p.Attribution
 		},
-		Recent:     p.recent(all, node),
-		HasPast:    p.cfg.Past != nil,
-		Alerts:     alert.OfNode(p.cfg.Alerts.Standing(), node),
-		PastAlerts: alert.OfNode(p.cfg.Alerts.Past(), node),
-		Footprint:  p.cfg.Sizes.Last(),
+		Recent:     s.recent(all, node),
+		HasPast:    s.Past.Kept(),
+		Alerts:     alert.OfNode(s.Alerts.Standing(), node),
+		PastAlerts: alert.OfNode(s.Alerts.Past(), node),
+		Footprint:  s.Past.Footprint(),
 		Said: func(d *gpu.Device) *explain.DeviceAnswer {
-			of, _ := find(d)
-			return of.Why
+			p, _ := find(d)
+			return p.Why
 		},
 		Next: func(d *gpu.Device) []explain.Prospect {
-			of, found := find(d)
+			p, found := find(d)
 			if !found {
 				return nil
 			}
-			return of.Why.Next
+			return p.Why.Next
 		},
 	}
 }
 
-// forecasts are those of parts of a fleet, in the time zone of now; none where none are made.
-func (p *Pages) forecasts(f *insight.Fleet, parts []insight.Part, now time.Time) []contract.GPUForecast {
-	if p.cfg.Forecast == nil {
-		return nil
-	}
-	return contract.NewForecasts(p.cfg.Monitor, f, parts, p.cfg.Forecast, now).GPUs
+// Listing is what a page at a path is made of that lists what the newest Moments have of what a request is about.
+func (s *Site) Listing(r *http.Request, path string) views.Input {
+	f := s.Kit.Latest(r)
+	in := s.Input(f, serve.Node(r))
+	in.Choices = views.Choices{Path: in.BasePath + path, Asked: r.URL.Query()}
+	a := f.Answer()
+	in.Layers, in.Causes = contract.NewLayers(a), a.Main()
+	return in
 }
 
-func (p *Pages) alerts(from int, node string, asked url.Values) templ.Component {
-	f := p.cfg.Latest()
-	if m, ok := f.Node(node); ok {
-		f = m.Alone()
-	}
-	in := p.input(f, node)
-	in.Choices = views.Choices{Path: in.BasePath + "alerts", Asked: asked}
-	return views.NewAlertsPage(views.AlertsInput{
-		Input: in,
-		From:  from,
-		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
-			of, _ := f.Device(a.Device.Node, a.Device.UUID)
-			return of.Why
-		},
-		Past:      alert.OfNode(p.cfg.Alerts.Past(), node),
-		Ended:     p.cfg.Alerts.EndedSince(node, in.Now.Add(-24*time.Hour)),
-		Silences:  alert.OfNode(p.cfg.Alerts.Silences(p.cfg.Clock.Now()), node),
-		Rules:     p.cfg.Alerts.Rules(),
-		Targets:   p.targets(),
-		Unwritten: p.cfg.Parts()["state"].State == "failed",
-	})
+// Error implements [serve.Pages].
+func (s *Site) Error(status int, title string, advice gpu.Advice) templ.Component {
+	return views.ErrorPage(status, title, advice, s.site())
 }
 
-func (p *Pages) problem(status int, title string, advice gpu.Advice) templ.Component {
-	return views.ErrorPage(status, title, advice, p.site())
+// Docs implements [serve.Pages].
+func (s *Site) Docs() templ.Component { return views.DocsPage(s.site()) }
+
+// Reference implements [serve.Pages].
+func (s *Site) Reference(doc *apidoc.Document) templ.Component {
+	return views.ReferencePage(doc, s.site())
 }
 
-func (p *Pages) site() views.Site {
-	return views.Site{Base: p.cfg.BasePath, Asset: p.URL, Kind: gpu.KindOf(p.cfg.Monitor.Source)}
+// Events implements [serve.Pages].
+func (s *Site) Events(doc *apidoc.Events) templ.Component { return views.EventsPage(doc, s.site()) }
+
+// site is what pages without a machine show.
+func (s *Site) site() views.Site {
+	return views.Site{Base: s.Kit.Root(), Asset: s.URL, Kind: gpu.KindOf(s.Kit.Monitor.Source)}
 }
 
 // URL is the address of a file of the page.
-func (p *Pages) URL(name string) string { return p.assets.URL(p.cfg.BasePath, name) }
+func (s *Site) URL(name string) string { return s.Assets.URL(s.Kit.Root(), name) }
 
 // Asset finds a file by its path, which has the hash of all files. It also finds
 // the icon by its plain name, for browsers that ask for /favicon.ico.
-func (p *Pages) Asset(path string) (_ serve.Asset, ok bool) {
-	of := serve.Asset{Immutable: path != "icon.svg"}
-	if !of.Immutable {
-		path = strings.TrimPrefix(p.assets.URL("", path), "static/")
+func (s *Site) Asset(path string) (_ serve.Asset, ok bool) {
+	asset := serve.Asset{Immutable: path != "icon.svg"}
+	if !asset.Immutable {
+		path = strings.TrimPrefix(s.Assets.URL("", path), "static/")
 	}
-	of.Body, of.ContentType, ok = p.assets.Open(path)
-	return of, ok
-}
-
-func (p *Pages) about(in views.Input) views.AboutPage {
-	if p.cfg.Costs != nil {
-		in.Costs = p.cfg.Costs()
-	}
-	if p.cfg.Member != nil {
-		in.Member = p.cfg.Member()
-	}
-	if p.cfg.Parts != nil {
-		in.Parts = p.cfg.Parts()
-	}
-	return views.NewAboutPage(in)
+	asset.Body, asset.ContentType, ok = s.Assets.Open(path)
+	return asset, ok
 }

@@ -1,37 +1,69 @@
 package now
 
 import (
-	"net/url"
+	"bytes"
+	"fmt"
+	"net/http"
 	"time"
-
-	"github.com/a-h/templ"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/views"
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// image is the picture of a page as an image, in the colors that are asked for.
-func (p *Pages) image(f *insight.Fleet, node string, asked url.Values) templ.Component {
-	theme := picture.Light
-	if asked.Get("theme") == "dark" {
-		theme = picture.Dark
+const typeSVG = "image/svg+xml"
+
+var errTheme = serve.Refuse(http.StatusUnprocessableEntity, "the theme is neither light nor dark", "use light or dark, or leave it out")
+
+// themes are the colors of a picture, by the name that asks for them.
+var themes = map[string]picture.Theme{"": picture.Light, "light": picture.Light, "dark": picture.Dark}
+
+// picture answers with the answer and its picture as an image that explains itself.
+func (s *Site) picture(w http.ResponseWriter, r *http.Request) error {
+	asked, err := serve.ParseQuery(r)
+	if err != nil {
+		return err
 	}
-	return views.NewShared(p.all(f, node, asked), theme)
+	f := s.Kit.Latest(r)
+	if err := s.Kit.Readable(f); err != nil {
+		return err
+	}
+	theme, known := themes[asked.Get("theme")]
+	if !known {
+		return errTheme
+	}
+	if name := asked.Get("gpu"); name != "" {
+		id, err := serve.ParseID(name)
+		if err != nil {
+			return err
+		}
+		p, err := id.Find(f)
+		if err != nil {
+			return err
+		}
+		asked.Set("gpu", p.Device.UUID)
+	}
+	var image bytes.Buffer
+	if err := views.NewShared(s.all(f, serve.Node(r), asked), theme).Render(r.Context(), &image); err != nil {
+		return fmt.Errorf("draw the picture: %w", err)
+	}
+	s.Kit.Embeddable(w, r)
+	return serve.Content(w, r, typeSVG, image.Bytes())
 }
 
 // recent answers about the recent past of a page's devices: of one node, or of all.
-func (p *Pages) recent(f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
+func (s *Site) recent(f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
 	return func(node, uuid string, step time.Duration) *recent.Table {
 		if node == "" {
 			node = page
 		}
-		of := f
+		shown := f
 		if m, ok := f.Node(node); ok {
-			of = m.Alone()
+			shown = m.Alone()
 		}
-		_, every, _ := p.cfg.Monitor.Pace(of)
-		return p.cfg.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: every})
+		_, every, _ := s.Kit.Monitor.Pace(shown)
+		return s.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: every})
 	}
 }

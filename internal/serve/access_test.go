@@ -1,24 +1,26 @@
-package serve
+package serve_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // Each route declares what a principal needs, and what changes something needs
 // more than reading.
 func TestRoutesDeclareAccess(t *testing.T) {
-	_, cfg := newStage()
-	s, err := New(cfg)
+	_, cfg := servetest.New()
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range s.routes() {
+	for _, r := range s.Routes() {
 		if r.Needs < auth.Read || r.Needs > auth.Administer {
 			t.Errorf("%s %s declares no access", r.Method, r.Path)
 		}
@@ -30,8 +32,8 @@ func TestRoutesDeclareAccess(t *testing.T) {
 
 // A route serves only principals that have its access.
 func TestAccessIsNeeded(t *testing.T) {
-	_, cfg := newStage()
-	s, err := New(cfg)
+	_, cfg := servetest.New()
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,7 @@ func TestAccessIsNeeded(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access}))
 		w := httptest.NewRecorder()
-		s.needs(auth.Operate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { send(w, r, []byte("done")) })).ServeHTTP(w, r)
+		s.Needs(auth.Operate, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") })).ServeHTTP(w, r)
 		if w.Code != want || strings.Contains(w.Body.String(), "done") != (want == 200) {
 			t.Errorf("access %d: status %d, want %d: %s", access, w.Code, want, w.Body)
 		}
@@ -48,14 +50,14 @@ func TestAccessIsNeeded(t *testing.T) {
 
 // What gets to a route without a principal may do nothing, whatever the route is.
 func TestNoPrincipalNoAnswer(t *testing.T) {
-	st, cfg := newStage()
+	st, cfg := servetest.New()
 	cfg.WS = func(http.ResponseWriter, *http.Request, string) { t.Error("the socket is opened for nobody") }
-	s, err := New(cfg)
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	st.show(t, fixture.Workstation())
-	for _, r := range s.routes() {
+	st.Show(t, fixture.Workstation())
+	for _, r := range s.Routes() {
 		path := strings.NewReplacer("{$}", "", "{path...}", "icon.svg", "{id}", "0", "{cluster}", "local", "{node}", "node").Replace(r.Path)
 		for _, prefix := range []string{"", "/node/" + fixture.Workstation().Node} {
 			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: r.Needs - 1}} {
@@ -64,7 +66,7 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 					asked = asked.WithContext(auth.NewContext(asked.Context(), who))
 				}
 				w := httptest.NewRecorder()
-				s.mux.ServeHTTP(w, asked)
+				s.Mux().ServeHTTP(w, asked)
 				if w.Code != http.StatusForbidden {
 					t.Errorf("%s %s%s by %+v: status %d", r.Method, prefix, path, who, w.Code)
 				}
@@ -79,11 +81,11 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 // An answer that is kept is one audience's alone, and who may not look is not noticed.
 func TestAnswersAreOfAnAudience(t *testing.T) {
 	noticed := 0
-	st, h := serving(t, func(c *Config) {
+	st, h := servetest.Serving(t, func(c *servetest.Rig) {
 		c.Update = func(_ string, to auth.Audience) []byte { return []byte(`"for ` + to + `"`) }
 		c.Noticed = func(*http.Request) { noticed++ }
 	})
-	st.show(t, fixture.Workstation())
+	st.Show(t, fixture.Workstation())
 	for _, to := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
 		for _, access := range []auth.Access{auth.Read, 0} {
 			r := httptest.NewRequest(http.MethodGet, "/api/gpu/metrics", nil)
@@ -101,10 +103,10 @@ func TestAnswersAreOfAnAudience(t *testing.T) {
 // Every route sees the principal, the socket's too.
 func TestRequestsHaveAPrincipal(t *testing.T) {
 	var seen auth.Principal
-	_, h := serving(t, func(c *Config) {
+	_, h := servetest.Serving(t, func(c *servetest.Rig) {
 		c.WS = func(_ http.ResponseWriter, r *http.Request, _ string) { seen = auth.FromRequest(r) }
 	})
-	if get(h, "/ws"); seen != auth.LocalOwner() {
+	if servetest.Get(h, "/ws"); seen != auth.LocalOwner() {
 		t.Errorf("the socket is asked for by %+v", seen)
 	}
 }

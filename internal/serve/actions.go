@@ -14,12 +14,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
-// actionRoutes are the addresses of the actions on a kind of target, in their order. Of neighbors that have a twin for forms, the
-// twins stand together after all of them.
-func (s *Server) actionRoutes(is func(action.Kind) bool) (routes []Route) {
+// actionRoutes are the addresses of the actions, in their order. Of neighbors that have a twin for forms, the twins stand together
+// after all of them.
+func (s *Server) actionRoutes() (routes []Route) {
 	var twins []Route
 	for a := range s.cfg.Actions.Actions() {
-		if a.HTTP == "" || !is(a.Target) {
+		if a.HTTP == "" {
 			continue
 		}
 		if a.Form.HTTP == "" {
@@ -32,14 +32,9 @@ func (s *Server) actionRoutes(is func(action.Kind) bool) (routes []Route) {
 	return append(routes, twins...)
 }
 
-// ofKind is for the actions on one kind of target, by its name.
-func ofKind(name string) func(action.Kind) bool {
-	return func(k action.Kind) bool { return k.Name == name }
-}
-
 func (s *Server) actionRoute(a *action.Action, pattern string, doc apidoc.Operation) Route {
 	method, path, _ := strings.Cut(pattern, " ")
-	return Route{Method: method, Path: path, Needs: a.Needs, Answer: s.handle(s.acts(a)), Doc: &doc}
+	return Route{Method: method, Path: path, Needs: a.Needs, Answer: s.acts(a), Doc: &doc}
 }
 
 // docOf is the text of an action's address in the document of the API.
@@ -78,29 +73,29 @@ func partsOf(a *action.Action, pattern string) (parts apidoc.Parts) {
 }
 
 // foreignPage is the answer to a page of another site.
-var foreignPage = refused("The request came from another site's page; programs are allowed.", crossOriginDenied(nil, nil))
+var foreignPage = Refused("The request came from another site's page; programs are allowed.", crossOriginDenied(nil, nil))
 
 // withBody are the answers to all that have a body.
 func withBody(a *action.Action) apidoc.Parts {
 	return apidoc.Parts{
 		apidoc.Answer{Status: http.StatusSeeOther, Description: "A form was processed: back to its page."},
-		refused("The body is not JSON, or a member appears twice or in the wrong case.", badJSON(errOf(strictjson.Members([]byte("{"))))),
-		refused("The body did not arrive in time.", unreadable(os.ErrDeadlineExceeded)),
-		refused("The body is larger than 256 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody})),
-		refused("The body is neither JSON nor a form.", badContent("text/plain")),
+		Refused("The body is not JSON, or a member appears twice or in the wrong case.", badJSON(Failure(strictjson.Members([]byte("{"))))),
+		Refused("The body did not arrive in time.", unreadable(os.ErrDeadlineExceeded)),
+		Refused("The body is larger than 256 KiB.", unreadable(&http.MaxBytesError{Limit: maxBody})),
+		Refused("The body is neither JSON nor a form.", badContent("text/plain")),
 		a.Misfit.Answer("A member is unknown or has an invalid value."),
 	}
 }
 
-var errNotKept = refuse(http.StatusAccepted, "the change is in effect, but gpuwhy could not save it to its state directory", "check the free space there and the log: gpuwhy will retry, and a restart before then loses it")
+var errNotKept = Refuse(http.StatusAccepted, "the change is in effect, but gpuwhy could not save it to its state directory", "check the free space there and the log: gpuwhy will retry, and a restart before then loses it")
 
-// acts answers with an action's result and status; a form is redirected to its page. If the change is not on disk by then, the
-// status is 202, and a form gets a page that says so.
-func (s *Server) acts(a *action.Action) handler {
+// acts answers with what an action returns, with its status; a form is led back to its page. Where the change is not on disk by
+// then, the status is 202, and a form is told so.
+func (s *Server) acts(a *action.Action) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var form url.Values
 		args, err := a.Read(func(into any) (err error) {
-			form, err = readBody(r, into)
+			form, err = readBody(r, a.Form, into)
 			return err
 		})
 		if err != nil {
@@ -108,20 +103,25 @@ func (s *Server) acts(a *action.Action) handler {
 		}
 		// An action that has begun goes on even if nobody waits for the answer any more.
 		answer, err := s.cfg.Actions.Run(context.WithoutCancel(r.Context()), action.Call{
-			Action: a.ID, Principal: auth.FromRequest(r), Target: r.PathValue(a.Target.Param.Name), Node: nodeOf(r), Args: args,
+			Action: a.ID, Principal: auth.FromRequest(r), Target: r.PathValue(a.Target.Param.Name), Node: Node(r), Args: args,
 		})
 		if err != nil {
 			return err
 		}
 		status := a.Answer.Status
-		if s.cfg.Flush != nil && s.cfg.Flush(r.Context()) != nil { // the log says why
+		if s.cfg.Keeper != nil && s.cfg.Keeper.Flush(r.Context()) != nil { // the log says why
 			status = http.StatusAccepted
 		}
 		switch {
 		case form != nil && status == http.StatusAccepted:
 			return errNotKept
 		case form != nil:
-			return s.back(w, r, form)
+			path := "/"
+			if a.Form.Back != nil {
+				path = a.Form.Back(form.Get("page"))
+			}
+			http.Redirect(w, r, s.kit.Base(r)+path, http.StatusSeeOther)
+			return nil
 		case answer == nil:
 			w.WriteHeader(status)
 			return nil

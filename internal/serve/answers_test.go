@@ -1,23 +1,25 @@
 //go:build !race
 
-package serve
+package serve_test
 
 import (
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
 // Every answer about every machine is what the document says.
 func TestAnswersAreDocumented(t *testing.T) {
-	d := newDocumented(t)
-	for name, snaps := range machinesOf() {
-		st, h := serving(t, func(c *Config) { c.Monitor.Several = len(snaps) > 1 })
+	d := servetest.NewDocumented(t)
+	for name, snaps := range servetest.Machines() {
+		st, h := servetest.Serving(t, func(c *servetest.Rig) { c.Monitor.Several = len(snaps) > 1 })
 		if snaps != nil {
-			st.show(t, snaps...)
+			st.Show(t, snaps...)
 		}
-		for path, item := range d.paths {
+		for path, item := range d.Paths {
 			if item["get"] == nil {
 				continue
 			}
@@ -35,7 +37,7 @@ func TestAnswersAreDocumented(t *testing.T) {
 			} {
 				address := (&url.URL{Path: strings.NewReplacer(values...).Replace(path)}).String()
 				for _, query := range queries {
-					t.Run(name+" "+address+query, func(t *testing.T) { d.check(t, http.MethodGet, path, get(h, address+query)) })
+					t.Run(name+" "+address+query, func(t *testing.T) { d.Check(t, http.MethodGet, path, servetest.Get(h, address+query)) })
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"io"
@@ -7,6 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -21,10 +23,10 @@ func BenchmarkHome(b *testing.B)     { benchmarkRoute(b, "/") }
 func BenchmarkNotFound(b *testing.B) { benchmarkRoute(b, "/gpu/metrics/99") }
 
 func BenchmarkConstant(b *testing.B) {
-	st, h := serving(b)
-	st.show(b, fixture.Server())
+	st, h := servetest.Serving(b)
+	st.Show(b, fixture.Server())
 	for _, path := range []string{"/api/gpu/summary", "/gpu/metrics"} {
-		constant := get(h, path).Body.Bytes()
+		constant := servetest.Get(h, path).Body.Bytes()
 		b.Run("like "+path, func(b *testing.B) {
 			benchmark(b, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()["Content-Type"] = []string{typeJSON}
@@ -36,8 +38,8 @@ func BenchmarkConstant(b *testing.B) {
 
 func benchmarkRoute(b *testing.B, path string) {
 	b.Helper()
-	st, h := serving(b)
-	st.show(b, fixture.Server())
+	st, h := servetest.Serving(b)
+	st.Show(b, fixture.Server())
 	benchmark(b, h, path)
 }
 
@@ -45,7 +47,7 @@ func benchmark(b *testing.B, h http.Handler, path string) {
 	b.Helper()
 	b.Run("loopback", func(b *testing.B) {
 		ts := httptest.NewUnstartedServer(nil)
-		ts.Config = HTTPServer(h, slog.New(slog.DiscardHandler))
+		ts.Config = serve.HTTPServer(h, slog.New(slog.DiscardHandler))
 		ts.Start()
 		defer ts.Close()
 		client := ts.Client()

@@ -85,10 +85,21 @@ func jsonBody(answer any) (*body, error) {
 	return newBody(typeJSON, content), nil
 }
 
-// serveJSON answers with what was made for this request.
-func serveJSON(w http.ResponseWriter, r *http.Request, answer any, cache []string) error {
+// JSON answers with what was made for this request. Clients ask again whether it has changed.
+func JSON(w http.ResponseWriter, r *http.Request, answer any) error {
 	b, err := jsonBody(answer)
-	return reply(w, r, cache, b, err)
+	return reply(w, r, cacheRevalidate, b, err)
+}
+
+// FreshJSON answers with what is about this very moment. Clients must not keep it.
+func FreshJSON(w http.ResponseWriter, r *http.Request, answer any) error {
+	b, err := jsonBody(answer)
+	return reply(w, r, cacheNever, b, err)
+}
+
+// Content answers with what was made for this request, in a content type. Clients ask again whether it has changed.
+func Content(w http.ResponseWriter, r *http.Request, contentType string, content []byte) error {
+	return reply(w, r, cacheRevalidate, newBody(contentType, content), nil)
 }
 
 func pageBody(ctx context.Context, page templ.Component) (*body, error) {
@@ -99,7 +110,8 @@ func pageBody(ctx context.Context, page templ.Component) (*body, error) {
 	return newBody(typeHTML, html.Bytes()), nil
 }
 
-func servePage(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+// HTML answers with a page that stays as it is until it is asked for again. If it can't be rendered, nothing of it is sent.
+func HTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
 	b, err := pageBody(r.Context(), page)
 	return reply(w, r, cacheRevalidate, b, err)
 }
@@ -110,8 +122,9 @@ type rendering struct {
 	page []byte
 }
 
-// serveLive answers with a page that stays as the server would render it: its version is in its head.
-func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+// LiveHTML answers with a page that stays as the server would render it: its version is in its head. It is for the handler of a
+// [LivePage]. If the page can't be rendered, nothing of it is sent.
+func (k *Kit) LiveHTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
 	var html bytes.Buffer
 	if err := page.Render(r.Context(), &html); err != nil {
 		return fmt.Errorf("render the page: %w", err)
@@ -121,13 +134,13 @@ func (s *Server) serveLive(w http.ResponseWriter, r *http.Request, page templ.Co
 		return nil
 	}
 	content := html.Bytes()
-	if changes, counted := r.Context().Value(changesKey{}).(uint64); counted && s.cfg.Live != nil && r.Method != http.MethodHead {
-		address := strings.TrimPrefix(r.RequestURI, s.cfg.BasePath+"/")
-		version, err := s.cfg.Live.Add(address, auth.FromRequest(r).Sight(), content, changes)
+	if changes, counted := r.Context().Value(changesKey{}).(uint64); counted && k.Live != nil && r.Method != http.MethodHead {
+		address := strings.TrimPrefix(r.RequestURI, k.Root())
+		version, err := k.Live.Add(address, auth.FromRequest(r).Sight(), content, changes)
 		if err != nil {
 			return fmt.Errorf("keep the page: %w", err)
 		}
-		content = bytes.Replace(content, []byte("</head>"), fmt.Appendf(nil, `<meta name="version" content=%q data-now="%d"/></head>`, version, s.cfg.Clock.Now().UnixMilli()), 1)
+		content = bytes.Replace(content, []byte("</head>"), fmt.Appendf(nil, `<meta name="version" content=%q data-now="%d"/></head>`, version, k.Clock.Now().UnixMilli()), 1)
 	}
 	return reply(w, r, cacheRevalidate, newBody(typeHTML, content), nil)
 }
@@ -138,7 +151,7 @@ var ErrNotLive = errors.New("the address is not that of a live page")
 // Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
 func (s *Server) Render(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
 	who := &auth.Principal{Access: to.Access, Audience: to.Audience}
-	r, err := http.NewRequestWithContext(auth.NewContext(ctx, who), http.MethodGet, "http://page"+s.cfg.BasePath+"/"+address, nil)
+	r, err := http.NewRequestWithContext(auth.NewContext(ctx, who), http.MethodGet, "http://page"+s.kit.Root()+address, nil)
 	if err != nil {
 		return nil, ErrNotLive
 	}
@@ -163,14 +176,27 @@ func (d nowhere) Write(p []byte) (int, error) { return len(p), nil }
 // WriteHeader implements [http.ResponseWriter].
 func (d nowhere) WriteHeader(int) {}
 
-// serveAs answers with a page that says what is wrong.
-func serveAs(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {
+// RefuseWith answers with an error by a page of its own that says what is wrong. An internal error is returned.
+func RefuseWith(w http.ResponseWriter, r *http.Request, err error, page templ.Component) error {
+	e := asStatusError(err)
+	if e.status == http.StatusInternalServerError {
+		return err
+	}
 	var html bytes.Buffer
 	if err := page.Render(r.Context(), &html); err != nil {
 		return fmt.Errorf("render the page: %w", err)
 	}
-	sendNow(w, r, status, typeHTML, html.Bytes())
+	if e.header != "" {
+		w.Header().Set(e.header, e.value)
+	}
+	sendNow(w, r, e.status, typeHTML, html.Bytes())
 	return nil
+}
+
+// PrefersJSON reports whether a client that may have JSON or a page prefers JSON. The answer depends on what it accepts.
+func PrefersJSON(w http.ResponseWriter, r *http.Request) bool {
+	addVary(w.Header(), byAccept)
+	return negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON
 }
 
 // zippers have the level whose output is about as long as the standard library's, in three quarters of the time.

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"net/http"
@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/client"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
 // A clientCall is a call of package client, and the operation that it is of.
@@ -44,21 +46,21 @@ func clientCalls() []clientCall {
 // Each call of the client is an operation of the API's document, with parameters that it has and the answer that it gives.
 func TestTheClientAsksWhatIsDocumented(t *testing.T) {
 	t.Parallel()
-	_, cfg := newStage()
-	s, err := New(cfg)
+	_, cfg := servetest.New()
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range clientCalls() {
 		r := httptest.NewRequest(c.request.Method, "http://localhost:8003"+c.request.Path, nil)
-		_, pattern := s.mux.Handler(r)
+		_, pattern := s.Mux().Handler(r)
 		_, pattern, _ = strings.Cut(pattern, " ")
-		at := slices.IndexFunc(s.routes(), func(route Route) bool { return route.Path == pattern && route.Method == r.Method })
-		if at < 0 || s.routes()[at].Doc == nil || s.routes()[at].Doc.ID != c.id {
+		at := slices.IndexFunc(s.Routes(), func(route serve.Route) bool { return route.Path == pattern && route.Method == r.Method })
+		if at < 0 || s.Routes()[at].Doc == nil || s.Routes()[at].Doc.ID != c.id {
 			t.Errorf("%s %s is not %s", r.Method, c.request.Path, c.id)
 			continue
 		}
-		doc := s.routes()[at].Doc
+		doc := s.Routes()[at].Doc
 		for name, values := range c.request.Query {
 			i := slices.IndexFunc(doc.Params, func(p *apidoc.Parameter) bool { return p.Name == name && p.In == "query" })
 			if i < 0 || len(values) != 1 {

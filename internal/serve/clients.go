@@ -26,7 +26,7 @@ func ParseProxies(list []string) (Proxies, error) {
 		}
 		if err != nil || network.Bits() == 0 {
 			return nil, &gpu.Advice{
-				What: quote(text) + " is not an address or network of proxies",
+				What: Quote(text) + " is not an address or network of proxies",
 				Try:  "give --trusted-proxy an address such as 192.0.2.7, or a network such as 10.0.0.0/8",
 				Err:  err,
 			}

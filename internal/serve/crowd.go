@@ -130,7 +130,7 @@ func tooManyViewers(client netip.Addr, most int) error {
 	if household := householdOf(client); household.IsValid() && !household.IsSingleIP() {
 		of += ", or from " + household.String() + ","
 	}
-	e := refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, the most allowed for one address",
+	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, the most allowed for one address",
 		"close unused pages, or start gpuwhy with a larger --max-viewers-per-address; if this is a proxy's address, "+
 			"name it with --trusted-proxy and have it send its clients' addresses in X-Forwarded-For")
 	e.header, e.value = "Retry-After", "5"

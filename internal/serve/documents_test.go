@@ -1,6 +1,6 @@
 //go:build !race
 
-package serve
+package serve_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,30 +17,33 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
 
 // Each field says what it is, each number its unit, each parameter what it
 // does.
 func TestDocumentsSayEnough(t *testing.T) {
-	_, cfg := newStage()
-	s, err := New(cfg)
+	_, cfg := servetest.New()
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc := s.document()
-	s.events() // panics for a field that says too little
+	doc := s.Document()
+	s.Events() // panics for a field that says too little
 	if len(doc.Paths) < 24 || len(doc.Schemas) < 30 {
 		t.Errorf("%d paths and %d schemas", len(doc.Paths), len(doc.Schemas))
 	}
 	// What is no part of the API is named here, so that nothing is forgotten.
-	notDocumented := []string{"/{$}", "/static/{path...}", "/favicon.ico", "/robots.txt", "/docs", "/docs/events", "/redoc", "/gpu/{id}", "/past", "/ws", "/alerts", "/processes", "/embed/gpu/{id}", "/manifest.webmanifest"}
-	for _, r := range s.routes() {
+	notDocumented := []string{"/{$}", "/static/{path...}", "/favicon.ico", "/robots.txt", "/docs", "/docs/events", "/redoc", "/gpu/{id}", "/past", "/ws", "/alerts", "/processes", "/nodes", "/about", "/find", "/embed/gpu/{id}", "/manifest.webmanifest"}
+	for _, r := range s.Routes() {
 		if (r.Doc == nil) != slices.Contains(notDocumented, r.Path) {
 			t.Errorf("%s: documented %v", r.Path, r.Doc != nil)
 		}
 	}
-	checkRoutes(t, s.routes())
+	checkRoutes(t, s.Routes())
 }
 
 var inBraces = regexp.MustCompile(`\{([^}]+)\}`)
@@ -46,7 +51,7 @@ var inBraces = regexp.MustCompile(`\{([^}]+)\}`)
 // checkRoutes finds routes that are documented badly: a parameter of the path that
 // is not described, or the other way around, an operation without a name or one
 // that another has, an error without an example.
-func checkRoutes(t *testing.T, routes []Route) {
+func checkRoutes(t *testing.T, routes []serve.Route) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, r := range routes {
@@ -84,18 +89,18 @@ func checkRoutes(t *testing.T, routes []Route) {
 // what OpenAPI and AsyncAPI are.
 func TestDocumentsAreValid(t *testing.T) {
 	for _, base := range []string{"", "/gpu-3"} {
-		_, h := serving(t, func(c *Config) { c.BasePath = base })
+		_, h := servetest.Serving(t, func(c *servetest.Rig) { c.BasePath = base })
 		for path, schema := range map[string]string{"/openapi.json": "openapi-3.1.schema.json", "/asyncapi.json": "asyncapi-3.0.schema.json"} {
-			w := get(h, base+path)
-			if err := compile(t, schema).Validate(unmarshal(t, w.Body.Bytes())); err != nil {
+			w := servetest.Get(h, base+path)
+			if err := compile(t, schema).Validate(servetest.Unmarshal(t, w.Body.Bytes())); err != nil {
 				t.Errorf("%s: %v", path, err)
 			}
-			if again := get(h, base+path, "If-None-Match: "+w.Header().Get("ETag")); again.Code != http.StatusNotModified {
+			if again := servetest.Get(h, base+path, "If-None-Match: "+w.Header().Get("ETag")); again.Code != http.StatusNotModified {
 				t.Errorf("%s: status %d for its own ETag", path, again.Code)
 			}
 		}
 		var doc struct{ Servers []struct{ URL string } }
-		if err := json.Unmarshal(get(h, base+"/openapi.json").Body.Bytes(), &doc); err != nil || doc.Servers[0].URL != cmp.Or(base, "/") {
+		if err := json.Unmarshal(servetest.Get(h, base+"/openapi.json").Body.Bytes(), &doc); err != nil || doc.Servers[0].URL != cmp.Or(base, "/") {
 			t.Errorf("the server is %v, %v", doc.Servers, err)
 		}
 	}
@@ -103,8 +108,8 @@ func TestDocumentsAreValid(t *testing.T) {
 
 // The YAML says what the JSON says.
 func TestYAMLIsTheJSON(t *testing.T) {
-	_, h := serving(t)
-	w := get(h, "/openapi.yaml")
+	_, h := servetest.Serving(t)
+	w := servetest.Get(h, "/openapi.yaml")
 	if got := w.Header().Get("Content-Type"); got != "application/yaml" {
 		t.Errorf("content type %q", got)
 	}
@@ -117,7 +122,7 @@ func TestYAMLIsTheJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	var one, other any
-	if json.Unmarshal(asJSON, &one) != nil || json.Unmarshal(get(h, "/openapi.json").Body.Bytes(), &other) != nil {
+	if json.Unmarshal(asJSON, &one) != nil || json.Unmarshal(servetest.Get(h, "/openapi.json").Body.Bytes(), &other) != nil {
 		t.Fatal("no JSON")
 	}
 	a, errA := json.Marshal(one)
@@ -130,17 +135,17 @@ func TestYAMLIsTheJSON(t *testing.T) {
 // Every example is what its schema says, one of an error fits its status, and
 // what is asked and said of alerts has some.
 func TestExamplesAreValid(t *testing.T) {
-	d := newDocumented(t)
+	d := servetest.NewDocumented(t)
 	seen := 0
-	for path, item := range d.paths {
+	for path, item := range d.Paths {
 		for method, op := range item {
 			op.Responses[""] = op.RequestBody
 			for status, response := range op.Responses {
 				for contentType, media := range response.Content {
 					for name, example := range media.Examples {
 						seen++
-						value := unmarshal(t, example.Value)
-						if err := d.schema(t, method, path, status, contentType).Validate(value); err != nil {
+						value := servetest.Unmarshal(t, example.Value)
+						if err := d.Schema(t, method, path, status, contentType).Validate(value); err != nil {
 							t.Errorf("%s %s %s %s: %v", method, path, status, name, err)
 						}
 						if contentType == typeProblem {
@@ -170,7 +175,7 @@ func exampleFits(t *testing.T, operation, status string, value any) {
 
 // The examples of errors are what those who do so are told.
 func TestExamplesOfErrorsAreTold(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	for _, tt := range []struct{ method, path, at, contentType, content string }{
 		{"GET", "/gpu/metrics/{id}", "7", "", ""},
 		{"GET", "/gpu/metrics/{id}", "first", "", ""},
@@ -178,15 +183,15 @@ func TestExamplesOfErrorsAreTold(t *testing.T) {
 		{"POST", "/api/alerts/{id}/acknowledge", "none", "", ""},
 		{"POST", "/api/alerts/{id}/acknowledge", id, "text/plain", "hello"},
 		{"POST", "/api/alerts/{id}/acknowledge", id, typeJSON, "{"},
-		{"POST", "/api/alerts/{id}/acknowledge", id, typeJSON, strings.Repeat(" ", maxBody+1)},
+		{"POST", "/api/alerts/{id}/acknowledge", id, typeJSON, strings.Repeat(" ", serve.MaxBody+1)},
 		{"POST", "/api/alerts/{id}/dismiss", id, "", ""},
 		{"POST", "/api/alerts/{id}/silence", id, typeJSON, `{"duration_seconds":0}`},
 		{"DELETE", "/api/silences/{id}", "none", "", ""},
 	} {
-		w := say(h, tt.method, strings.NewReplacer("{id}", tt.at, "{node}", tt.at).Replace(tt.path), tt.contentType, tt.content)
-		doc.check(t, tt.method, tt.path, w)
-		example := doc.paths[tt.path][strings.ToLower(tt.method)].Responses[fmt.Sprint(w.Code)].Content[typeProblem].Examples["example"].Value
-		if diff := gocmp.Diff(unmarshal(t, example), unmarshal(t, w.Body.Bytes())); diff != "" {
+		w := servetest.Say(h, tt.method, strings.NewReplacer("{id}", tt.at, "{node}", tt.at).Replace(tt.path), tt.contentType, tt.content)
+		doc.Check(t, tt.method, tt.path, w)
+		example := doc.Paths[tt.path][strings.ToLower(tt.method)].Responses[fmt.Sprint(w.Code)].Content[typeProblem].Examples["example"].Value
+		if diff := gocmp.Diff(servetest.Unmarshal(t, example), servetest.Unmarshal(t, w.Body.Bytes())); diff != "" {
 			t.Errorf("%s %s at %s (-example +told):\n%s", tt.method, tt.path, tt.at, diff)
 		}
 	}
@@ -195,7 +200,7 @@ func TestExamplesOfErrorsAreTold(t *testing.T) {
 // What may be sent is what is taken: bodies that the document refuses are
 // refused, and the others are not.
 func TestBodiesAreDocumented(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	text := func(n int) string { return strings.Repeat("ä", n) }
 	for _, path := range []string{"/api/silences", "/api/alerts/{id}/silence", "/api/alerts/{id}/acknowledge", "/api/alerts/acknowledge", "/api/alerts/silence"} {
 		for _, content := range []string{
@@ -204,30 +209,30 @@ func TestBodiesAreDocumented(t *testing.T) {
 			`{"duration_seconds":"60"}`, `{"duration_seconds":60,"comment":"` + text(200) + `"}`, `{"duration_seconds":60,"comment":"` + text(201) + `"}`,
 			`{"comment":"` + text(200) + `"}`, `{"by":"` + text(201) + `"}`, `{"comment":"` + text(201) + `"}`, `{"duration_seconds":60,"who":"anna"}`, `{"who":"anna"}`, `{"by":7}`,
 		} {
-			refused := doc.schema(t, "post", path, "", typeJSON).Validate(unmarshal(t, []byte(content))) != nil
-			w := say(h, "POST", strings.Replace(path, "{id}", id, 1), typeJSON, content)
-			doc.check(t, "POST", path, w)
+			refused := doc.Schema(t, "post", path, "", typeJSON).Validate(servetest.Unmarshal(t, []byte(content))) != nil
+			w := servetest.Say(h, "POST", strings.Replace(path, "{id}", id, 1), typeJSON, content)
+			doc.Check(t, "POST", path, w)
 			if took := w.Code < 300; took == refused {
 				t.Errorf("%s %.60s: status %d, and the document refuses it: %v", path, content, w.Code, refused)
 			}
 		}
 		for _, form := range []string{"duration_seconds=60&by=anna&page=alerts", "who=anna&duration_seconds=60"} {
-			w := say(h, "POST", strings.Replace(path, "{id}", id, 1), typeForm, form)
-			doc.check(t, "POST", path, w)
+			w := servetest.Say(h, "POST", strings.Replace(path, "{id}", id, 1), typeForm, form)
+			doc.Check(t, "POST", path, w)
 		}
 	}
-	w := say(h, "POST", "/api/alerts/"+id+"/acknowledge", typeForm, "by=anna&page=alerts")
-	doc.check(t, "POST", "/api/alerts/{id}/acknowledge", w)
+	w := servetest.Say(h, "POST", "/api/alerts/"+id+"/acknowledge", typeForm, "by=anna&page=alerts")
+	doc.Check(t, "POST", "/api/alerts/{id}/acknowledge", w)
 	if w.Code != http.StatusSeeOther {
 		t.Errorf("a form: status %d", w.Code)
 	}
-	raw := unmarshal(t, get(h, "/openapi.json").Body.Bytes()).(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
+	raw := servetest.Unmarshal(t, servetest.Get(h, "/openapi.json").Body.Bytes()).(map[string]any)["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{"Note", "SilenceRequest", "SilenceSpan", "NoteOfSeveral", "SilenceOfSeveral"} {
 		if others := raw[name].(map[string]any)["additionalProperties"]; others != false {
 			t.Errorf("%s: other members are %v", name, others)
 		}
 	}
-	form := doc.schema(t, "post", "/api/alerts/{id}/acknowledge", "", typeForm)
+	form := doc.Schema(t, "post", "/api/alerts/{id}/acknowledge", "", typeForm)
 	if form.Validate(map[string]any{"by": "anna", "page": "alerts"}) != nil || form.Validate(map[string]any{"who": "anna"}) == nil {
 		t.Error("the document takes other forms")
 	}
@@ -236,14 +241,14 @@ func TestBodiesAreDocumented(t *testing.T) {
 // The pages have the policy of all others, but for the viewer's, which may
 // style itself and nothing more.
 func TestDocumentPages(t *testing.T) {
-	_, h := serving(t)
+	_, h := servetest.Serving(t)
 	for path, title := range map[string]string{"/docs": "docs", "/redoc": "addresses", "/docs/events": "operations"} {
-		w := get(h, path)
+		w := servetest.Get(h, path)
 		if w.Code != 200 || w.Header().Get("Content-Type") != typeHTML || !strings.Contains(w.Body.String(), title) {
 			t.Errorf("%s: %d %q %s", path, w.Code, w.Header().Get("Content-Type"), w.Body)
 		}
 		got := w.Header().Get("Content-Security-Policy")
-		want := policy("'self'")
+		want := serve.Policy()
 		if path == "/docs" {
 			want = strings.Replace(want, "style-src 'self'", "style-src 'self' 'unsafe-inline'", 1)
 		}
@@ -251,4 +256,27 @@ func TestDocumentPages(t *testing.T) {
 			t.Errorf("%s: the policy is %q", path, got)
 		}
 	}
+}
+
+// compile reads the schema of a file in testdata, which refers to others there.
+func compile(t testing.TB, name string) *jsonschema.Schema {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	document, err := jsonschema.UnmarshalJSON(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("https://example.org/"+name, document); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("https://example.org/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
 }

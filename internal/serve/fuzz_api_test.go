@@ -1,6 +1,6 @@
 //go:build !race
 
-package serve
+package serve_test
 
 import (
 	"net/http"
@@ -8,14 +8,16 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
 // Whatever is asked for, by any method, with any headers and any body, of a
 // machine in any state: the answer is one that the document has, no error is the server's own
 // fault, and what is no GET changes nothing and says which methods there are.
 func FuzzAPI(f *testing.F) {
-	documented := newDocumented(f)
-	for path := range documented.paths {
+	documented := servetest.NewDocumented(f)
+	for path := range documented.Paths {
 		if !strings.Contains(path, "/alerts/") { // there {id} is an alert that stands
 			path = strings.Replace(path, "{id}", "0", 1)
 		}
@@ -42,13 +44,13 @@ func FuzzAPI(f *testing.F) {
 	f.Add("BREW", "*", "?", "Range", "bytes=0-1", typeJSON, "null")
 
 	handlers, standing := map[string]http.Handler{}, map[string]string{} // by machine
-	for name, snap := range machinesOf() {
-		st, h := serving(f, func(c *Config) { c.AllowOrigins = origins(f, board) })
+	for name, snap := range servetest.Machines() {
+		st, h := servetest.Serving(f, func(c *servetest.Rig) { c.AllowOrigins = servetest.Origins(f, board) })
 		if snap != nil {
-			st.show(f, snap...)
+			st.Show(f, snap...)
 		}
 		handlers[name] = h
-		for _, a := range st.engine.Standing() {
+		for _, a := range st.Engine.Standing() {
 			standing[name] = a.ID
 		}
 	}
@@ -73,7 +75,7 @@ func FuzzAPI(f *testing.F) {
 	})
 }
 
-func checkDocumented(t *testing.T, d *documented, machine string, r *http.Request, w *httptest.ResponseRecorder) {
+func checkDocumented(t *testing.T, d *servetest.Documented, machine string, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Code >= 500 && (w.Code != http.StatusServiceUnavailable || machine != "starting" && machine != "empty") {
 		t.Errorf("%s %s of a machine that is %s: status %d: %s", r.Method, r.URL, machine, w.Code, w.Body)
@@ -82,7 +84,7 @@ func checkDocumented(t *testing.T, d *documented, machine string, r *http.Reques
 	if !named { // the pattern of all other methods
 		method, path = "", r.Pattern
 	}
-	if _, ok := d.paths[path]; !ok || w.Code == http.StatusTemporaryRedirect { // to the same path, without // and ..
+	if _, ok := d.Paths[path]; !ok || w.Code == http.StatusTemporaryRedirect { // to the same path, without // and ..
 		return
 	}
 	switch {
@@ -95,7 +97,7 @@ func checkDocumented(t *testing.T, d *documented, machine string, r *http.Reques
 			t.Errorf("%s %s: status %d, Allow %q", r.Method, r.URL, w.Code, allow)
 		}
 	case method == r.Method:
-		d.check(t, method, path, w)
+		d.Check(t, method, path, w)
 	case method == http.MethodGet && w.Body.Len() > 0:
 		t.Errorf("%s %s has a body", r.Method, r.URL)
 	}

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -19,9 +20,9 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Add("1", "*/*;q=", ";;,,q=", "W/", "[::1]:x")
 	f.Add("1", "text/html", "", "", "evil.example")
-	st, h := serving(f)
-	st.show(f, fixture.Server())
-	_, before := serving(f)
+	st, h := servetest.Serving(f)
+	st.Show(f, fixture.Server())
+	_, before := servetest.Serving(f)
 
 	f.Fuzz(func(t *testing.T, id, accept, encoding, ifNoneMatch, host string) {
 		for _, target := range []url.URL{
@@ -54,7 +55,10 @@ func checkAnswer(t *testing.T, w *httptest.ResponseRecorder, starting bool) {
 			t.Errorf("status %d as %q", w.Code, contentType)
 		}
 		if contentType == typeProblem {
-			var p problem
+			var p struct {
+				Status int
+				Detail string
+			}
 			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Status != w.Code || p.Detail == "" {
 				t.Errorf("the problem %s has %v", w.Body, err)
 			}

@@ -1,23 +1,25 @@
-package serve
+package serve_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // Every answer has them, errors and refusals too.
 func TestSecurityHeaders(t *testing.T) {
-	st, h := serving(t)
-	st.show(t, fixture.Workstation())
+	st, h := servetest.Serving(t)
+	st.Show(t, fixture.Workstation())
 	for _, path := range []string{"/", "/api/gpu/metrics", "/static/icon.svg", "/nothing", "/gpu/metrics/zero", "/robots.txt"} {
 		for _, host := range []string{"localhost", "evil.example"} {
-			header := get(h, path, "Host: "+host).Header()
-			for _, want := range fixedHeaders {
-				if got := header.Values(want.name); !slices.Equal(got, want.value) {
-					t.Errorf("%s of %s: %s is %q, want %q", path, host, want.name, got, want.value)
+			header := servetest.Get(h, path, "Host: "+host).Header()
+			for name, want := range serve.FixedHeaders() {
+				if got := header.Values(name); !slices.Equal(got, want) {
+					t.Errorf("%s of %s: %s is %q, want %q", path, host, name, got, want)
 				}
 			}
 		}
@@ -26,8 +28,8 @@ func TestSecurityHeaders(t *testing.T) {
 
 // The policy has no way around it.
 func TestContentSecurityPolicy(t *testing.T) {
-	_, h := serving(t)
-	csp := get(h, "/").Header().Get("Content-Security-Policy")
+	_, h := servetest.Serving(t)
+	csp := servetest.Get(h, "/").Header().Get("Content-Security-Policy")
 	for _, bad := range []string{"unsafe", "*", "http:", "https:", "blob:"} {
 		if strings.Contains(csp, bad) {
 			t.Errorf("%q is in the policy %q", bad, csp)

@@ -57,7 +57,7 @@ func ParseHosts(list []string) ([]string, error) {
 		name, err := auth.HostName(domain)
 		if err != nil {
 			return nil, &gpu.Advice{
-				What: quote(entry) + " is not a valid host name: " + err.Error(),
+				What: Quote(entry) + " is not a valid host name: " + err.Error(),
 				Try:  "give --allow-host a name such as gpu.example.org, or *.example.org for all its subdomains", Err: err,
 			}
 		}
@@ -109,8 +109,8 @@ func (h *hostRules) check(hostport string) bool {
 func foreignHost(host string) error {
 	name, _ := hostName(host)
 	if name == "" {
-		return refuse(http.StatusMisdirectedRequest, "the request names no host", "send a Host header")
+		return Refuse(http.StatusMisdirectedRequest, "the request names no host", "send a Host header")
 	}
-	return refuse(http.StatusMisdirectedRequest, "gpuwhy does not answer to the name "+quote(name),
+	return Refuse(http.StatusMisdirectedRequest, "gpuwhy does not answer to the name "+Quote(name),
 		"if this name is yours, start gpuwhy with --allow-host and the name")
 }

@@ -1,9 +1,12 @@
-package serve
+package serve_test
 
 import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
 func TestHosts(t *testing.T) {
@@ -34,17 +37,17 @@ func TestHosts(t *testing.T) {
 		{"127.0.0.1:8003", []string{"münchen.example", "*.Bücher.example", "GPU.example:8003", "[2001:db8::1]:80"},
 			[][]string{loopback, {"xn--mnchen-3ya.example:8003", "a.xn--bcher-kva.example", "gpu.example", "[2001:db8::1]"}}, [][]string{foreign, {"xn--bcher-kva.example"}}},
 	} {
-		_, h := serving(t, func(c *Config) { c.Listen, c.Hostname, c.AllowHosts = tt.listen, "GPUbox", tt.allow })
+		_, h := servetest.Serving(t, func(c *servetest.Rig) { c.Listen, c.Hostname, c.AllowHosts = tt.listen, "GPUbox", tt.allow })
 		for _, hosts := range tt.yes {
 			for _, host := range hosts {
-				if w := get(h, "/api/gpu/devices", "Host: "+host); w.Code != 200 {
+				if w := servetest.Get(h, "/api/gpu/devices", "Host: "+host); w.Code != 200 {
 					t.Errorf("listening on %s: %q is refused with %d", tt.listen, host, w.Code)
 				}
 			}
 		}
 		for _, hosts := range tt.no {
 			for _, host := range hosts {
-				if w := get(h, "/api/gpu/devices", "Host: "+host); w.Code != http.StatusMisdirectedRequest {
+				if w := servetest.Get(h, "/api/gpu/devices", "Host: "+host); w.Code != http.StatusMisdirectedRequest {
 					t.Errorf("listening on %s: %q is answered with %d", tt.listen, host, w.Code)
 				}
 			}
@@ -59,7 +62,7 @@ func TestNoHosts(t *testing.T) {
 		"gpu.example\r": "letters, digits, dashes and dots", "http://gpu.example": "letters, digits", "gpu[0-9].example": "letters, digits", "*": "letters", "*.": "empty", "": "empty",
 		"gpu.*.example": "letters", "gpu:http": "letters",
 	} {
-		if got, err := ParseHosts([]string{entry}); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--allow-host") {
+		if got, err := serve.ParseHosts([]string{entry}); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--allow-host") {
 			t.Errorf("%q: %v, %v", entry, got, err)
 		}
 	}
@@ -67,9 +70,9 @@ func TestNoHosts(t *testing.T) {
 
 // Every route is behind the check, and the answer says what to do.
 func TestForeignHost(t *testing.T) {
-	_, h := serving(t)
+	_, h := servetest.Serving(t)
 	for _, path := range []string{"/", "/ws", "/gpu/metrics", "/static/icon.svg", "/health/live", "/nothing"} {
-		detail := isProblem(t, get(h, path, "Host: evil.example:8003"), http.StatusMisdirectedRequest)
+		detail := servetest.IsProblem(t, servetest.Get(h, path, "Host: evil.example:8003"), http.StatusMisdirectedRequest)
 		if !strings.Contains(detail, `"evil.example"`) || !strings.Contains(detail, "--allow-host") {
 			t.Errorf("%s: %q names neither the host nor the flag", path, detail)
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
-// A deviceID is how a client names a device: by index, or by UUID.
-type deviceID struct {
-	text  string
-	uuid  string // empty if it is a number
-	index int    // -1 for a number that no device can have
+// A DeviceID is how a client names a device: by index, or by UUID.
+type DeviceID struct {
+	Text  string
+	UUID  string // empty if it is a number
+	Index int    // -1 for a number that no device can have
 }
 
 var (
@@ -30,42 +30,43 @@ var (
 
 const longestUUID = 128
 
-func parseID(text string) (deviceID, error) {
-	id := deviceID{text: text, index: -1}
+// ParseID reads one, or refuses what is none.
+func ParseID(text string) (DeviceID, error) {
+	id := DeviceID{Text: text, Index: -1}
 	switch {
 	case number.MatchString(text):
 		if i, _ := strconv.Atoi(text); strconv.Itoa(i) == text { // no device has -1, 007, or too large a number
-			id.index = i
+			id.Index = i
 		}
 	case len(text) <= longestUUID && uuidShape.MatchString(text) && anyDigit.MatchString(text):
-		id.uuid = text
+		id.UUID = text
 	default:
-		return id, refuse(http.StatusUnprocessableEntity, quote(text)+" is neither a GPU's index nor its UUID",
+		return id, Refuse(http.StatusUnprocessableEntity, Quote(text)+" is neither a GPU's index nor its UUID",
 			"use a number such as 0, or a UUID such as GPU-5c8f0e9b-… (see /api/gpu/devices)")
 	}
 	return id, nil
 }
 
-// find returns the device. An index is unique within a node alone.
-func (id deviceID) find(f *insight.Fleet) (insight.Part, error) {
-	if id.uuid == "" && len(f.Nodes()) > 1 {
-		return insight.Part{}, ambiguous(id.text)
+// Find returns the device. An index is unique within a node alone.
+func (id DeviceID) Find(f *insight.Fleet) (insight.Part, error) {
+	if id.UUID == "" && len(f.Nodes()) > 1 {
+		return insight.Part{}, ambiguous(id.Text)
 	}
 	for p := range f.Parts() {
-		if d := p.Device; id.uuid == "" && d.Index == id.index || id.uuid != "" && strings.EqualFold(d.UUID, id.uuid) {
+		if d := p.Device; id.UUID == "" && d.Index == id.Index || id.UUID != "" && strings.EqualFold(d.UUID, id.UUID) {
 			return p, nil
 		}
 	}
 	var there []string
 	for p := range f.Parts() {
-		there = append(there, id.like(p.Device.UUID, p.Device.Index))
+		there = append(there, id.Like(p.Device.UUID, p.Device.Index))
 	}
-	return insight.Part{}, refuse(http.StatusNotFound, "there is no GPU "+quote(id.text)+nearest.Hint(id.text, there), id.hint(f.Nodes()))
+	return insight.Part{}, Refuse(http.StatusNotFound, "there is no GPU "+Quote(id.Text)+nearest.Hint(id.Text, there), id.hint(f.Nodes()))
 }
 
-// like is how a device is named in the way in which this one is.
-func (id deviceID) like(uuid string, index int) string {
-	if id.uuid == "" {
+// Like is how a device is named in the way in which this one is.
+func (id DeviceID) Like(uuid string, index int) string {
+	if id.UUID == "" {
 		return strconv.Itoa(index)
 	}
 	return uuid
@@ -73,13 +74,13 @@ func (id deviceID) like(uuid string, index int) string {
 
 // ambiguous refuses an index where there are several nodes.
 func ambiguous(index string) error {
-	return refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index, "name the GPU by its UUID, or use an address below /node/{name}/")
+	return Refuse(http.StatusBadRequest, "there are several nodes, and each may have a GPU "+index, "name the GPU by its UUID, or use an address below /node/{name}/")
 }
 
 // hint says where to look for a device that was not found.
-func (id deviceID) hint(nodes gpu.Nodes) string {
+func (id DeviceID) hint(nodes gpu.Nodes) string {
 	for d := range nodes.Devices() {
-		if id.uuid != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.uuid) }) {
+		if id.UUID != "" && slices.ContainsFunc(d.Instances, func(in gpu.Instance) bool { return strings.EqualFold(in.UUID, id.UUID) }) {
 			return "this is a MIG instance: request its GPU, " + d.UUID + ", and look in instances"
 		}
 	}

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"net/http"
@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 func TestIDs(t *testing.T) {
-	st, h := serving(t)
+	st, h := servetest.Serving(t)
 	snap := fixture.Server()
 	snap.Devices = append(snap.Devices, fixture.Partitioned().Devices...)
 	snap.Devices[8].Index = 8
 	snap.Devices = append(snap.Devices, gpu.Device{Identity: gpu.Identity{Index: 12, UUID: "amd-0000:03:00.0"}, State: gpu.StateLost})
-	st.show(t, snap)
+	st.Show(t, snap)
 	for _, tt := range []struct {
 		id     string
 		status int
@@ -75,30 +76,30 @@ func TestIDs(t *testing.T) {
 			if strings.Contains(path, "?") {
 				escaped = url.QueryEscape(tt.id)
 			}
-			w := get(h, path+escaped)
+			w := servetest.Get(h, path+escaped)
 			switch {
 			case path == "/gpu/" && w.Code == http.StatusTemporaryRedirect && tt.status == 200: // to the page by UUID
 			case w.Code != tt.status:
 				t.Errorf("%s%q: status %d, want %d: %s", path, tt.id, w.Code, tt.status, w.Body)
 			case tt.status == 200 && (path == "/gpu/" || strings.Contains(path, "?")): // the page; a list
 			case tt.status == 200:
-				if got := decode[map[string]any](t, w)["gpu_id"]; got != float64(tt.index) {
+				if got := servetest.Decode[map[string]any](t, w)["gpu_id"]; got != float64(tt.index) {
 					t.Errorf("%q is GPU %v, want %d", tt.id, got, tt.index)
 				}
 			default:
-				if detail := isProblem(t, w, tt.status); len(detail) > 400 {
+				if detail := servetest.IsProblem(t, w, tt.status); len(detail) > 400 {
 					t.Errorf("%.20q…: the detail has %d bytes", tt.id, len(detail))
 				}
 			}
 		}
 	}
-	if got, want := isProblem(t, get(h, "/gpu/metrics/MIG-a100c0de-0000-5000-8000-000000000007"), 404), "this is a MIG instance: request its GPU, GPU-a100c0de-0000-4000-8000-000000000001"; !strings.Contains(got, want) {
+	if got, want := servetest.IsProblem(t, servetest.Get(h, "/gpu/metrics/MIG-a100c0de-0000-5000-8000-000000000007"), 404), "this is a MIG instance: request its GPU, GPU-a100c0de-0000-4000-8000-000000000001"; !strings.Contains(got, want) {
 		t.Errorf("of an instance: %q, want %q in it", got, want)
 	}
-	if w := get(h, "/gpu/metrics/%31"); w.Code != 200 {
+	if w := servetest.Get(h, "/gpu/metrics/%31"); w.Code != 200 {
 		t.Errorf("an encoded 1 gives status %d", w.Code)
 	}
-	if w := get(h, "/gpu/metrics/1/"); w.Code != 404 {
+	if w := servetest.Get(h, "/gpu/metrics/1/"); w.Code != 404 {
 		t.Errorf("a path below an id gives status %d", w.Code)
 	}
 }

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bytes"
@@ -8,6 +8,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
 var logLevels = []slog.Level{slog.LevelInfo, slog.LevelDebug}
@@ -15,12 +18,12 @@ var logLevels = []slog.Level{slog.LevelInfo, slog.LevelDebug}
 func TestRequestsAreLoggedAtDebug(t *testing.T) {
 	for level, lines := range map[slog.Level]int{slog.LevelDebug: 3, slog.LevelInfo: 0} {
 		var out bytes.Buffer
-		_, h := serving(t, func(c *Config) {
+		_, h := servetest.Serving(t, func(c *servetest.Rig) {
 			c.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))
 		})
-		get(h, "/api/gpu/devices")
-		get(h, "/nothing")
-		ask(h, "HEAD", "/robots.txt")
+		servetest.Get(h, "/api/gpu/devices")
+		servetest.Get(h, "/nothing")
+		servetest.Ask(h, "HEAD", "/robots.txt")
 		if got := strings.Count(out.String(), "msg=request"); got != lines {
 			t.Errorf("level %v: %d lines, want %d: %s", level, got, lines, &out)
 		}
@@ -37,13 +40,13 @@ func TestRequestsAreLoggedAtDebug(t *testing.T) {
 
 // A body that nobody asked for is not read to its end.
 func TestBodyLimit(t *testing.T) {
-	_, cfg := newStage()
-	s, err := New(cfg)
+	_, cfg := servetest.New()
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var read []byte
-	h := s.wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := s.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		read, err = io.ReadAll(r.Body)
 	}))
 	post := func(body string) {
@@ -51,8 +54,8 @@ func TestBodyLimit(t *testing.T) {
 		r.Host = "localhost"
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
-	if post(strings.Repeat("x", maxBody+1)); err == nil || len(read) != maxBody {
-		t.Errorf("%d bytes were read with %v, want %d and an error", len(read), err, maxBody)
+	if post(strings.Repeat("x", serve.MaxBody+1)); err == nil || len(read) != serve.MaxBody {
+		t.Errorf("%d bytes were read with %v, want %d and an error", len(read), err, serve.MaxBody)
 	}
 	if post("short"); err != nil || string(read) != "short" {
 		t.Errorf("%q, %v", read, err)

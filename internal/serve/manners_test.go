@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"net/http"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -17,15 +19,15 @@ const readMethods = "GET, HEAD, OPTIONS"
 
 // addresses are one for each route, with whether its answer is about this very
 // moment, and so never kept.
-func addresses(t *testing.T, cfg Config) map[string]bool {
+func addresses(t *testing.T, cfg *servetest.Rig) map[string]bool {
 	t.Helper()
-	s, err := New(cfg)
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
 	example := strings.NewReplacer("{$}", "", "{path...}", "h4sh/app.js", "{id}", "0", "{cluster}", "local", "{node}", "dgx-1")
 	out := map[string]bool{}
-	for _, r := range s.routes() {
+	for _, r := range s.Routes() {
 		if r.Method != http.MethodGet {
 			continue
 		}
@@ -39,13 +41,13 @@ func addresses(t *testing.T, cfg Config) map[string]bool {
 
 // Every address there is has the same manners.
 func TestManners(t *testing.T) {
-	allowBoard := func(c *Config) { c.AllowOrigins = origins(t, board) }
-	st, h := serving(t, allowBoard)
-	st.show(t, fixture.Server())
-	_, cfg := newStage()
+	allowBoard := func(c *servetest.Rig) { c.AllowOrigins = servetest.Origins(t, board) }
+	st, h := servetest.Serving(t, allowBoard)
+	st.Show(t, fixture.Server())
+	_, cfg := servetest.New()
 	for path, fresh := range addresses(t, cfg) {
 		t.Run(path, func(t *testing.T) {
-			full := get(h, path)
+			full := servetest.Get(h, path)
 			if full.Code != http.StatusOK {
 				t.Fatalf("status %d: %s", full.Code, full.Body)
 			}
@@ -63,12 +65,12 @@ func TestManners(t *testing.T) {
 
 func mannersOfMethods(t *testing.T, h http.Handler, path string) {
 	t.Helper()
-	if w := ask(h, http.MethodOptions, path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != readMethods || w.Body.Len() > 0 {
+	if w := servetest.Ask(h, http.MethodOptions, path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != readMethods || w.Body.Len() > 0 {
 		t.Errorf("OPTIONS: status %d, Allow %q", w.Code, w.Header().Get("Allow"))
 	}
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE", "BREW"} {
-		w := ask(h, method, path)
-		if detail := isProblem(t, w, http.StatusMethodNotAllowed); !strings.Contains(detail, "GET") || w.Header().Get("Allow") != readMethods {
+		w := servetest.Ask(h, method, path)
+		if detail := servetest.IsProblem(t, w, http.StatusMethodNotAllowed); !strings.Contains(detail, "GET") || w.Header().Get("Allow") != readMethods {
 			t.Errorf("%s: %q, Allow %q", method, detail, w.Header().Get("Allow"))
 		}
 	}
@@ -77,17 +79,17 @@ func mannersOfMethods(t *testing.T, h http.Handler, path string) {
 func mannersOfOrigins(t *testing.T, h http.Handler, path string) {
 	t.Helper()
 	for origin, allowed := range map[string]string{board: board, "https://evil.example": "", "null": ""} {
-		w := get(h, path, "Origin: "+origin)
+		w := servetest.Get(h, path, "Origin: "+origin)
 		if got := w.Header().Get("Access-Control-Allow-Origin"); got != allowed || !slices.Contains(w.Header().Values("Vary"), "Origin") {
 			t.Errorf("%s: allowed %q, Vary %q", origin, got, w.Header().Values("Vary"))
 		}
 	}
-	isProblem(t, get(h, path, "Host: evil.example"), http.StatusMisdirectedRequest)
+	servetest.IsProblem(t, servetest.Get(h, path, "Host: evil.example"), http.StatusMisdirectedRequest)
 }
 
 func mannersOfCaches(t *testing.T, h http.Handler, path string, full *httptest.ResponseRecorder, fresh bool) {
 	t.Helper()
-	head := ask(h, http.MethodHead, path)
+	head := servetest.Ask(h, http.MethodHead, path)
 	if head.Code != full.Code || head.Body.Len() > 0 {
 		t.Errorf("HEAD: status %d with %d bytes", head.Code, head.Body.Len())
 	}
@@ -103,11 +105,11 @@ func mannersOfCaches(t *testing.T, h http.Handler, path string, full *httptest.R
 			t.Errorf("%s of GET %q, of HEAD %q", name, a, b)
 		}
 	}
-	if w := get(h, path, "If-None-Match: "+tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != tag {
+	if w := servetest.Get(h, path, "If-None-Match: "+tag); w.Code != http.StatusNotModified || w.Body.Len() > 0 || w.Header().Get("ETag") != tag {
 		t.Errorf("for its own ETag: status %d, %d bytes", w.Code, w.Body.Len())
 	}
-	zipped := get(h, path, "Accept-Encoding: gzip")
-	if full.Body.Len() >= worthZipping && (zipped.Header().Get("Content-Encoding") != "gzip" || !slices.Contains(zipped.Header().Values("Vary"), "Accept-Encoding")) {
+	zipped := servetest.Get(h, path, "Accept-Encoding: gzip")
+	if full.Body.Len() >= serve.WorthZipping && (zipped.Header().Get("Content-Encoding") != "gzip" || !slices.Contains(zipped.Header().Values("Vary"), "Accept-Encoding")) {
 		t.Errorf("%d bytes are not compressed: Vary %q", full.Body.Len(), zipped.Header().Values("Vary"))
 	}
 	if zipped.Header().Get("Content-Encoding") == "gzip" && zipped.Header().Get("ETag") == tag {
@@ -117,8 +119,8 @@ func mannersOfCaches(t *testing.T, h http.Handler, path string, full *httptest.R
 
 // What is not there says so, and lists nothing.
 func TestNothingThere(t *testing.T) {
-	st, h := serving(t)
-	st.show(t, fixture.Server())
+	st, h := servetest.Serving(t)
+	st.Show(t, fixture.Server())
 	for _, path := range []string{
 		"/nothing", "/static/", "/static/h4sh", "/static/h4sh/", "/docs/", "/docs/index.html", "/openapi", "/api", "/api/", "/api/v1/gpu",
 		"/api/v1/gpu/nodes/", "/api/v1/gpu/nodes/local/dgx-1/more", "/gpu/", "/.git/config", "/%2e%2e/etc/passwd", "/\xff", "/favicon.ico/x",
@@ -127,14 +129,29 @@ func TestNothingThere(t *testing.T) {
 		r.Host, r.URL.Path = "localhost", path
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		isProblem(t, w, http.StatusNotFound)
+		servetest.IsProblem(t, w, http.StatusNotFound)
 	}
 	for _, base := range []string{"", "/gpu-3"} {
-		_, h := serving(t, func(c *Config) { c.BasePath = base })
+		_, h := servetest.Serving(t, func(c *servetest.Rig) { c.BasePath = base })
 		for _, method := range []string{"GET", "HEAD", "OPTIONS", "POST", "DELETE", "BREW"} {
-			if w := ask(h, method, base+"/static"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
+			if w := servetest.Ask(h, method, base+"/static"); w.Code != http.StatusNotFound || w.Header().Get("Location") != "" {
 				t.Errorf("%s %s/static: status %d to %q", method, base, w.Code, w.Header().Get("Location"))
 			}
+		}
+	}
+}
+
+// What is there that is like an address is named.
+func TestAddressesThatAreLike(t *testing.T) {
+	_, h := servetest.Serving(t)
+	for path, want := range map[string]string{
+		"/api/gpu/recnt":  `there is nothing at this address (did you mean "/api/gpu/recent"?)`,
+		"/api/gpu/alerts": `there is nothing at this address (did you mean "/api/alerts"?)`,
+		"/api/gpu/events": `there is nothing at this address (did you mean "/api/events"?)`,
+	} {
+		w := servetest.Get(h, path)
+		if want != "" && !strings.Contains(strings.ReplaceAll(w.Body.String(), `\"`, `"`), want) {
+			t.Errorf("%s: %s, want %s", path, w.Body, want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ const readTimeout = 15 * time.Second
 // writeTimeout is how long an answer may take to be taken; of one that goes on and on, a part of it.
 const writeTimeout = 30 * time.Second
 
-// maxBody is the most bytes of a request's body: a form with a thousand alerts of rules with long names takes half of it.
+// maxBody is the most bytes of a request's body: a form with a thousand long names takes half of it.
 const maxBody = 256 << 10
 
 // HTTPServer returns a server that slow clients can't block: headers, bodies
@@ -56,12 +56,12 @@ func identify(next http.Handler) http.Handler {
 
 // notice tells that somebody looks, who may.
 func (s *Server) notice(next http.Handler) http.Handler {
-	if s.cfg.Noticed == nil {
+	if s.cfg.Watch == nil {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if auth.FromRequest(r).May(auth.Read) {
-			s.cfg.Noticed(r)
+			s.cfg.Watch.Noticed(r)
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -150,11 +150,11 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 
 // allowOrigins lets pages of the configured origins read answers (CORS), without credentials.
 func (s *Server) allowOrigins(next http.Handler) http.Handler {
-	if len(s.cfg.AllowOrigins) == 0 {
+	if len(s.kit.AllowOrigins) == 0 {
 		return next
 	}
 	return cors.New(cors.Options{
-		AllowOriginFunc: s.cfg.AllowOrigins.Allow,
+		AllowOriginFunc: s.kit.AllowOrigins.Allow,
 		AllowedMethods:  []string{http.MethodGet, http.MethodHead},
 		AllowedHeaders:  []string{"Content-Type", "If-None-Match"},
 		ExposedHeaders:  []string{"ETag", "Retry-After"},

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -14,9 +13,9 @@ const (
 	mostListed = 160
 )
 
-// unknown refuses a name of which there is none: what is it of ("there is no metric"), with the names that there are and the one
+// Unknown refuses a name of which there is none: what is it of ("there is no metric"), with the names that there are and the one
 // that was meant. where says where all are listed, for too many to list here; it may be empty.
-func unknown(status int, what, name string, names []string, where string) error {
+func Unknown(status int, what, name string, names []string, where string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" })
 	try := "use " + eitherOf(names)
 	switch {
@@ -25,7 +24,7 @@ func unknown(status int, what, name string, names []string, where string) error 
 	case where != "":
 		try += "; " + where
 	}
-	return refuse(status, what+" "+quote(name)+nearest.Hint(name, names), try)
+	return Refuse(status, what+" "+Quote(name)+nearest.Hint(name, names), try)
 }
 
 // eitherOf is "raw, 1m, 15m or 6h".
@@ -41,6 +40,3 @@ func eitherOf(names []string) string {
 		return strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
 }
-
-// unprocessable is the status of a value that an address does not know.
-const unprocessable = http.StatusUnprocessableEntity

@@ -1,25 +1,16 @@
-package serve
+package serve_test
 
 import (
 	"net/http"
 	"slices"
 	"testing"
 
-	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
-func origins(tb testing.TB, list ...string) auth.Origins {
-	tb.Helper()
-	parsed, err := auth.ParseOrigins(list)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return parsed
-}
-
 func TestCORS(t *testing.T) {
-	_, h := serving(t, func(c *Config) {
-		c.AllowOrigins = origins(t, "https://board.example.org", "https://*.farm.example", "http://[::1]:3000")
+	_, h := servetest.Serving(t, func(c *servetest.Rig) {
+		c.AllowOrigins = servetest.Origins(t, "https://board.example.org", "https://*.farm.example", "http://[::1]:3000")
 	})
 	for origin, allowed := range map[string]bool{
 		"https://board.example.org":      true,
@@ -34,7 +25,7 @@ func TestCORS(t *testing.T) {
 		"http://:":                       false,
 		"":                               false,
 	} {
-		w := get(h, "/api/gpu/devices", "Origin: "+origin)
+		w := servetest.Get(h, "/api/gpu/devices", "Origin: "+origin)
 		want := ""
 		if allowed {
 			want = origin
@@ -49,7 +40,7 @@ func TestCORS(t *testing.T) {
 			t.Errorf("%q may send credentials", origin)
 		}
 
-		preflight := ask(h, http.MethodOptions, "/api/gpu/devices", "Origin: "+origin, "Access-Control-Request-Method: GET")
+		preflight := servetest.Ask(h, http.MethodOptions, "/api/gpu/devices", "Origin: "+origin, "Access-Control-Request-Method: GET")
 		switch {
 		case !allowed:
 			if preflight.Header().Get("Access-Control-Allow-Methods") != "" || preflight.Header().Get("Access-Control-Allow-Origin") != "" {
@@ -60,14 +51,14 @@ func TestCORS(t *testing.T) {
 		}
 	}
 	// Errors are readable too, or a page could not tell why.
-	if got := get(h, "/gpu/metrics", "Origin: https://board.example.org").Header().Get("Access-Control-Allow-Origin"); got == "" {
+	if got := servetest.Get(h, "/gpu/metrics", "Origin: https://board.example.org").Header().Get("Access-Control-Allow-Origin"); got == "" {
 		t.Error("an error is hidden from an allowed origin")
 	}
 }
 
 func TestNoCORSUnlessConfigured(t *testing.T) {
-	_, h := serving(t)
-	w := get(h, "/api/gpu/devices", "Origin: https://board.example.org")
+	_, h := servetest.Serving(t)
+	w := servetest.Get(h, "/api/gpu/devices", "Origin: https://board.example.org")
 	if got := w.Header().Get("Access-Control-Allow-Origin"); got != "" || slices.Contains(w.Header().Values("Vary"), "Origin") {
 		t.Errorf("allowed %q, Vary %q", got, w.Header().Values("Vary"))
 	}
@@ -75,23 +66,23 @@ func TestNoCORSUnlessConfigured(t *testing.T) {
 
 // A page of another origin can change nothing, also one that may read.
 func TestCrossOriginWrites(t *testing.T) {
-	_, h := serving(t, func(c *Config) { c.AllowOrigins = origins(t, board) })
+	_, h := servetest.Serving(t, func(c *servetest.Rig) { c.AllowOrigins = servetest.Origins(t, board) })
 	for _, headers := range [][]string{
 		{"Origin: https://evil.example"},
 		{"Origin: https://board.example.org"},
 		{"Sec-Fetch-Site: cross-site"},
 		{"Sec-Fetch-Site: same-site"},
 	} {
-		isProblem(t, ask(h, "POST", "/api/gpu/devices", headers...), http.StatusForbidden)
+		servetest.IsProblem(t, servetest.Ask(h, "POST", "/api/gpu/devices", headers...), http.StatusForbidden)
 	}
 	// Of our own page, and of programs, it is answered as all writes are now.
-	isProblem(t, ask(h, "POST", "/api/gpu/devices", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:8003"), http.StatusMethodNotAllowed)
-	isProblem(t, ask(h, "POST", "/api/gpu/devices"), http.StatusMethodNotAllowed)
+	servetest.IsProblem(t, servetest.Ask(h, "POST", "/api/gpu/devices", "Sec-Fetch-Site: same-origin", "Origin: http://localhost:8003"), http.StatusMethodNotAllowed)
+	servetest.IsProblem(t, servetest.Ask(h, "POST", "/api/gpu/devices"), http.StatusMethodNotAllowed)
 }
 
 // A proxy may put the usual port into the name that it passes on. The page is ours all the same, and others' are not.
 func TestUsualPorts(t *testing.T) {
-	_, h := serving(t, func(c *Config) { c.AllowHosts = []string{"gpu.example.org"} })
+	_, h := servetest.Serving(t, func(c *servetest.Rig) { c.AllowHosts = []string{"gpu.example.org"} })
 	for _, tt := range []struct {
 		host, origin string
 		ours         bool
@@ -113,7 +104,7 @@ func TestUsualPorts(t *testing.T) {
 		if tt.ours {
 			want = http.StatusMethodNotAllowed
 		}
-		if got := ask(h, "POST", "/api/gpu/devices", "Host: "+tt.host, "Origin: "+tt.origin); got.Code != want {
+		if got := servetest.Ask(h, "POST", "/api/gpu/devices", "Host: "+tt.host, "Origin: "+tt.origin); got.Code != want {
 			t.Errorf("%s for %s: %d, want %d", tt.origin, tt.host, got.Code, want)
 		}
 	}

@@ -1,82 +1,57 @@
 package serve
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 
 	"github.com/a-h/templ"
 
-	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
-	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// home answers with the dashboard; to a program, with name and version.
-func (s *Server) home() handler {
-	service := derived(s, contract.NewService)
-	return func(w http.ResponseWriter, r *http.Request) error {
-		addVary(w.Header(), byAccept)
-		if negotiate.Type(r.Header, typeJSON, typeHTML) == typeJSON {
-			return service(w, r)
-		}
-		return s.serveLive(w, r, s.cfg.Page(ofRequest(r, s.cfg.Latest()), nodeOf(r), r.URL.Query()))
-	}
+// Pages are the pages that belong to no room, and the files of all pages. Many goroutines call them at the same time.
+type Pages interface {
+	// Error is what a browser sees instead of problem+json.
+	Error(status int, title string, advice gpu.Advice) templ.Component
+	// Docs is the interactive documentation, Reference the OpenAPI document as a page to read, Events the WebSocket protocol. Each is
+	// rendered once.
+	Docs() templ.Component
+	Reference(*apidoc.Document) templ.Component
+	Events(*apidoc.Events) templ.Component
+	// Asset finds a file that is served under /static/. "icon.svg" is the page's icon.
+	Asset(path string) (Asset, bool)
 }
 
-// devicePage has the UUID in its address; an index is redirected there.
-func (s *Server) devicePage(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.named(ofRequest(r, s.cfg.Latest()), r)
-	if err != nil {
-		return err
-	}
-	if p.Device.UUID != r.PathValue("id") {
-		w.Header()["Cache-Control"] = cacheNever
-		http.Redirect(w, r, s.base(r)+"/gpu/"+url.PathEscape(p.Device.UUID)+query(r), http.StatusTemporaryRedirect)
-		return nil
-	}
-	return s.serveLive(w, r, s.cfg.DevicePage(p, r.URL.Query()))
+// An Asset is a file of the page.
+type Asset struct {
+	Body        []byte
+	ContentType string
+	// Immutable says that the path has a hash of the content, so that browsers may
+	// keep it forever. They ask again for other assets.
+	Immutable bool
 }
 
-// otherPage is a page of the newest Moments. What a person finds can be asked for as a list alone, which does not change.
-func (s *Server) otherPage(path string) handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		asked := r.URL.Query()
-		page := s.cfg.OtherPages[path](ofRequest(r, s.cfg.Latest()), nodeOf(r), asked)
-		if page == nil {
-			return s.notFound(w, r)
-		}
-		if path == "find" && asked.Get("part") != "" {
-			return servePage(w, r, page)
-		}
-		return s.serveLive(w, r, page)
-	}
+// Redirect leads to a page about what the request is about, at a path below [Kit.Base] with the same query, for this time alone.
+func (k *Kit) Redirect(w http.ResponseWriter, r *http.Request, path string) error {
+	w.Header()["Cache-Control"] = cacheNever
+	http.Redirect(w, r, k.Base(r)+path+query(r), http.StatusTemporaryRedirect)
+	return nil
 }
 
-// embedPage is the card of a device, the one page that others may have in a frame, if they are named.
-func (s *Server) embedPage(w http.ResponseWriter, r *http.Request) error {
-	p, err := s.named(ofRequest(r, s.cfg.Latest()), r)
-	if err != nil {
-		return err
-	}
-	s.embeddable(w, r)
-	return s.serveLive(w, r, s.cfg.EmbedPage(p, r.URL.Query()))
-}
-
-// embeddable lets pages of the origins that are named have the answer in a frame, and as an image.
-func (s *Server) embeddable(w http.ResponseWriter, r *http.Request) {
-	if len(s.cfg.AllowEmbed) == 0 {
+// Embeddable lets pages of the origins that are named have the answer in a frame, and as an image.
+func (k *Kit) Embeddable(w http.ResponseWriter, r *http.Request) {
+	if len(k.AllowEmbed) == 0 {
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(s.cfg.AllowEmbed, " "), 1))
+	h.Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(k.AllowEmbed, " "), 1))
 	h.Del("X-Frame-Options") // it can't name origins
 	// Neither can what is about images: a browser says with the request which page wants to have one.
 	addVary(h, byReferer)
-	if page, err := url.Parse(r.Referer()); err == nil && s.cfg.AllowEmbed.Allow(page.Scheme+"://"+page.Host) {
+	if page, err := url.Parse(r.Referer()); err == nil && k.AllowEmbed.Allow(page.Scheme+"://"+page.Host) {
 		h["Cross-Origin-Resource-Policy"] = anyOrigin
 	}
 }
@@ -85,10 +60,6 @@ var (
 	byReferer = []string{"Referer"}
 	anyOrigin = []string{"cross-origin"}
 )
-
-func (s *Server) manifest() (*body, error) {
-	return newBody("application/manifest+json", s.cfg.Manifest), nil
-}
 
 // query is that of the request with its question mark, or empty.
 func query(r *http.Request) string {
@@ -99,13 +70,13 @@ func query(r *http.Request) string {
 }
 
 // asset makes each file ready when it is first asked for, and keeps it: there are a few dozen.
-func (s *Server) asset(pathOf func(*http.Request) string) handler {
+func (s *Server) asset(pathOf func(*http.Request) string) Handler {
 	var made lazy.Map[string, *body]
 	return func(w http.ResponseWriter, r *http.Request) error {
 		path := pathOf(r)
-		asset, ok := s.cfg.Assets(path)
+		asset, ok := s.cfg.Pages.Asset(path)
 		if !ok {
-			return s.notFound(w, r)
+			return ErrNothing
 		}
 		cache := cacheRevalidate
 		if asset.Immutable {
@@ -117,60 +88,27 @@ func (s *Server) asset(pathOf func(*http.Request) string) handler {
 }
 
 // robots tells crawlers to read nothing.
-func robots() (*body, error) { return newBody(typeText, []byte("User-agent: *\nDisallow: /\n")), nil }
+const robots = "User-agent: *\nDisallow: /\n"
 
 // toBase redirects from the base path to the page, whose address ends with a slash.
 func (s *Server) toBase(w http.ResponseWriter, r *http.Request) error {
-	http.Redirect(w, r, s.cfg.BasePath+"/"+query(r), http.StatusTemporaryRedirect)
+	http.Redirect(w, r, s.kit.Root()+query(r), http.StatusTemporaryRedirect)
 	return nil
 }
 
-const typeYAML = "application/yaml"
-
-// docsPolicy is that of /docs alone: its viewer styles its parts with style elements.
-var docsPolicy = policy("'self' 'unsafe-inline'")
-
-// once answers with what build makes when it is first asked for. An error stays, since build has constants alone.
-func once(build func() (*body, error)) handler {
-	made := sync.OnceValues(build)
-	return func(w http.ResponseWriter, r *http.Request) error {
-		b, err := made()
-		return reply(w, r, cacheRevalidate, b, err)
+// socket lets a viewer in, which counts until its connection is closed.
+func (s *Server) socket(w http.ResponseWriter, r *http.Request) error {
+	leave, err := s.crowd.enter(r)
+	if err != nil {
+		return err
 	}
-}
-
-// events makes the AsyncAPI document of the socket.
-func (s *Server) events() *apidoc.Events {
-	var acts []*apidoc.Event
-	for a := range s.cfg.Actions.Actions() {
-		if a.Event != nil {
-			event := *a.Event
-			if event.Args = a.Args; a.Target.Name != "" {
-				event.Target = &a.Target.Param
-			}
-			acts = append(acts, &event)
+	in, returned := &entering{ResponseWriter: w, leave: leave}, false
+	defer func() {
+		if !in.handedOver || !returned { // after a panic nobody has the connection
+			leave()
 		}
-	}
-	return apidoc.AsyncAPI(s.cfg.Monitor.Version, s.cfg.BasePath+"/ws", acts...)
-}
-
-func (s *Server) openAPI() (*body, error)  { return jsonBody(s.document()) }
-func (s *Server) asyncAPI() (*body, error) { return jsonBody(s.events()) }
-
-func (s *Server) openAPIYAML() (*body, error) {
-	text, err := apidoc.YAML(s.document())
-	return newBody(typeYAML, text), err
-}
-
-func (s *Server) docsPage() handler {
-	answer := rendered(func() templ.Component { return s.cfg.DocsPage })
-	return func(w http.ResponseWriter, r *http.Request) error {
-		w.Header().Set("Content-Security-Policy", docsPolicy)
-		return answer(w, r)
-	}
-}
-
-// rendered answers with a page that stays as it is.
-func rendered(page func() templ.Component) handler {
-	return once(func() (*body, error) { return pageBody(context.Background(), page()) })
+	}()
+	s.kit.Hub.Serve(in, r, Node(r))
+	returned = true
+	return nil
 }

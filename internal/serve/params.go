@@ -11,12 +11,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// taking answers only requests with these parameters.
-func taking(params []*apidoc.Parameter, answer handler) handler {
+// taking answers requests that have only these parameters.
+func taking(params []*apidoc.Parameter, answer Handler) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		values, err := parseQuery(r)
+		values, err := ParseQuery(r)
 		if err == nil {
-			err = taken(r, params, values)
+			err = Taken(r, params, values)
 		}
 		if err != nil {
 			return err
@@ -25,13 +25,13 @@ func taking(params []*apidoc.Parameter, answer handler) handler {
 	}
 }
 
-// taken refuses other parameters than these, and a node other than the one in the address.
-func taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error {
+// Taken refuses what a request asks for beside these parameters, and a node other than that of its address.
+func Taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error {
 	if err := checkParams(r.URL.Path, params, values); err != nil {
 		return err
 	}
-	if node, asked := nodeOf(r), values.Get("node"); node != "" && asked != "" && asked != node {
-		return refuse(http.StatusBadRequest, "the address is for the node "+quote(node)+", but the parameter \"node\" is "+quote(asked),
+	if node, asked := Node(r), values.Get("node"); node != "" && asked != "" && asked != node {
+		return Refuse(http.StatusBadRequest, "the address is for the node "+Quote(node)+", but the parameter \"node\" is "+Quote(asked),
 			"leave the parameter out, or use the address without /node/")
 	}
 	return nil
@@ -41,7 +41,7 @@ func taken(r *http.Request, params []*apidoc.Parameter, values url.Values) error
 // answer must not get all of it.
 func checkParams(path string, params []*apidoc.Parameter, values url.Values) error {
 	bad := func(name, what, try string) error {
-		return refuse(http.StatusBadRequest, "the parameter "+quote(name)+" "+what, try)
+		return Refuse(http.StatusBadRequest, "the parameter "+Quote(name)+" "+what, try)
 	}
 	var names []string
 	known := map[string]*apidoc.Parameter{}

@@ -25,34 +25,61 @@ type problem struct {
 	Detail string `json:"detail"`              // what happened and what to do
 }
 
-// A statusError is advice with the HTTP status of its answer.
-type statusError struct {
+// A StatusError is advice with the status that it is answered with.
+type StatusError struct {
 	status int
 	advice gpu.Advice
 	// The header that the status needs; empty if it needs none.
 	header, value string
 }
 
-func (e *statusError) Error() string { return http.StatusText(e.status) + ": " + e.advice.Error() }
-func (e *statusError) Unwrap() error { return &e.advice }
+// Error implements error.
+func (e *StatusError) Error() string { return http.StatusText(e.status) + ": " + e.advice.Error() }
 
-func refuse(status int, what, try string) *statusError {
-	return &statusError{status: status, advice: gpu.Advice{What: what, Try: try}}
+// Unwrap is the advice.
+func (e *StatusError) Unwrap() error { return &e.advice }
+
+// Refuse returns the error that a request is refused with: what is wrong, and what to do.
+func Refuse(status int, what, try string) *StatusError {
+	return Advise(status, gpu.Advice{What: what, Try: try})
 }
 
-// asStatusError treats an error without a status as an internal one.
-func asStatusError(err error) *statusError {
-	if e, ok := errors.AsType[*statusError](err); ok {
+// Advise is Refuse with what somebody else has found.
+func Advise(status int, advice gpu.Advice) *StatusError {
+	return &StatusError{status: status, advice: advice}
+}
+
+// RetryAfter returns the error with the seconds after which to ask again.
+func (e *StatusError) RetryAfter(seconds string) *StatusError {
+	e.header, e.value = "Retry-After", seconds
+	return e
+}
+
+// AsRefusal is what a request is told of an error, and the status that it gets.
+func AsRefusal(err error) (status int, advice gpu.Advice) {
+	e := asStatusError(err)
+	return e.status, e.advice
+}
+
+// asStatusError takes an error without a status for an internal one.
+func asStatusError(err error) *StatusError {
+	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e
 	}
 	if r, ok := errors.AsType[*action.Refusal](err); ok {
-		return &statusError{status: r.Status, advice: r.Advice()}
+		return Advise(r.Status, r.Advice())
 	}
-	return &statusError{status: http.StatusInternalServerError, advice: gpu.AsAdvice(err)}
+	return Advise(http.StatusInternalServerError, gpu.AsAdvice(err))
 }
+
+// ErrNothing is returned for an address at which there is nothing.
+var ErrNothing = errors.New("there is nothing at this address")
 
 // fail answers with an error, and logs it if it is an internal one.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, ErrNothing) {
+		err = s.nothing(r)
+	}
 	e := asStatusError(err)
 	if e.status == http.StatusInternalServerError && r.Context().Err() == nil { // else nobody waits for it any more
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
@@ -61,11 +88,11 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // writeProblem answers with a page if the client prefers one.
-func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, e *statusError) {
+func (s *Server) writeProblem(w http.ResponseWriter, r *http.Request, e *StatusError) {
 	contentType, content := typeHTML, []byte(nil)
 	if negotiate.Type(r.Header, typeProblem, typeJSON, typeHTML) == typeHTML {
 		var page bytes.Buffer
-		if err := s.cfg.ErrorPage(e.status, http.StatusText(e.status), e.advice).Render(r.Context(), &page); err != nil {
+		if err := s.cfg.Pages.Error(e.status, http.StatusText(e.status), e.advice).Render(r.Context(), &page); err != nil {
 			s.log.Error("error page failed", "path", r.URL.Path, "error", err)
 		} else {
 			content = page.Bytes()
@@ -88,23 +115,24 @@ func newProblem(status int, detail string) any {
 
 // The errors that any route may answer with.
 
-func (s *Server) notFound(_ http.ResponseWriter, r *http.Request) error {
-	what := "there is nothing at this address"
+// nothing says that there is nothing at the address of a request, and what is there that is like it.
+func (s *Server) nothing(r *http.Request) error {
+	what := ErrNothing.Error()
 	var there []string
-	for _, route := range s.routes() {
+	for _, route := range s.routes {
 		if !strings.Contains(route.Path, "{") {
-			there = append(there, s.cfg.BasePath+route.Path)
+			there = append(there, s.kit.BasePath+route.Path)
 		}
 	}
 	if path := strings.TrimSuffix(r.URL.Path, "/"); strings.Count(path, "/") > 1 { // a word alone may be anything
 		end := path[strings.LastIndexByte(path, '/'):]
 		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(of string) bool { return !strings.HasSuffix(of, end) })), nearest.Hint(path, there))
 	}
-	return refuse(http.StatusNotFound, what, "start at gpuwhy's page, "+s.cfg.BasePath+"/")
+	return Refuse(http.StatusNotFound, what, "start at gpuwhy's page, "+s.kit.Root())
 }
 
 // otherwise answers with the methods that an address takes, or with 404 if there is none.
-func (s *Server) otherwise(mux *http.ServeMux) handler {
+func (s *Server) otherwise(mux *http.ServeMux) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var takes []string
 		r.Pattern = ""
@@ -121,13 +149,13 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 		allow := strings.Join(takes, ", ")
 		switch {
 		case r.Pattern == "":
-			return s.notFound(w, r)
+			return ErrNothing
 		case r.Method == http.MethodOptions:
 			w.Header().Set("Allow", allow)
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		default:
-			e := refuse(http.StatusMethodNotAllowed, "this address does not allow "+quote(r.Method), "use one of "+allow)
+			e := Refuse(http.StatusMethodNotAllowed, "this address does not allow "+Quote(r.Method), "use one of "+allow)
 			e.header, e.value = "Allow", allow
 			return e
 		}
@@ -135,24 +163,24 @@ func (s *Server) otherwise(mux *http.ServeMux) handler {
 }
 
 func crossOriginDenied(http.ResponseWriter, *http.Request) error {
-	return refuse(http.StatusForbidden, "pages from other origins may not change anything here", "use gpuwhy's own page")
+	return Refuse(http.StatusForbidden, "pages from other origins may not change anything here", "use gpuwhy's own page")
 }
 
-// parseQuery reads the whole query, or fails. net/url alone silently drops parts,
+// ParseQuery reads the whole query, or fails. net/url alone silently drops parts,
 // such as one with a semicolon; a filter that is dropped would let everything pass.
-func parseQuery(r *http.Request) (query url.Values, err error) {
+func ParseQuery(r *http.Request) (query url.Values, err error) {
 	if r.URL.RawQuery != "" {
 		query, err = url.ParseQuery(r.URL.RawQuery)
 	}
 	if err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, "the query "+quote(r.URL.RawQuery)+" can't be read",
+		return nil, Refuse(http.StatusUnprocessableEntity, "the query "+Quote(r.URL.RawQuery)+" can't be read",
 			"separate parameters with &, and write %3B for a semicolon and %25 for a percent sign in a value")
 	}
 	return query, nil
 }
 
-// quote makes a client's text safe to quote in a sentence: valid, printable and short.
-func quote(text string) string {
+// Quote makes a client's text safe for a sentence: valid, printable and short.
+func Quote(text string) string {
 	const longest = 80
 	text = strings.ToValidUTF8(text, "�")
 	if runes := []rune(text); len(runes) > longest {

@@ -1,4 +1,4 @@
-package serve
+package serve_test
 
 import (
 	"bufio"
@@ -12,17 +12,18 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
 // panicking serves a handler behind all middleware, on a real listener.
-func panicking(t *testing.T, h http.HandlerFunc) (*stage, *httptest.Server) {
+func panicking(t *testing.T, h http.HandlerFunc) (*servetest.Stage, *httptest.Server) {
 	t.Helper()
-	st, cfg := newStage()
-	s, err := New(cfg)
+	st, cfg := servetest.New()
+	s, err := cfg.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ts := httptest.NewServer(s.wrap(h))
+	ts := httptest.NewServer(s.Wrap(h))
 	t.Cleanup(ts.Close)
 	return st, ts
 }
@@ -49,7 +50,7 @@ func TestPanicBeforeTheAnswer(t *testing.T) {
 			t.Errorf("the security headers are gone: %v", resp.Header)
 		}
 	}
-	log := st.log.String()
+	log := st.Log.String()
 	if strings.Count(log, "at the disco") != 2 || !strings.Contains(log, "recover_test.go") {
 		t.Errorf("the log has not each panic once, with its stack: %s", log)
 	}
@@ -70,8 +71,8 @@ func TestPanicInTheAnswer(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %q and %v, want an unexpected end", body, err)
 	}
-	if !strings.Contains(st.log.String(), "at the disco") {
-		t.Errorf("the log says nothing of it: %s", &st.log)
+	if !strings.Contains(st.Log.String(), "at the disco") {
+		t.Errorf("the log says nothing of it: %s", &st.Log)
 	}
 }
 
@@ -81,8 +82,8 @@ func TestAbortIsNoPanic(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Errorf("an aborted request is answered with %d", resp.StatusCode)
 	}
-	if st.log.String() != "" {
-		t.Errorf("it is logged: %s", &st.log)
+	if st.Log.String() != "" {
+		t.Errorf("it is logged: %s", &st.Log)
 	}
 }
 
@@ -111,16 +112,16 @@ func TestPanicAfterHijack(t *testing.T) {
 	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
 		t.Errorf("%q, %v, want the end", rest, err)
 	}
-	if !strings.Contains(st.log.String(), "at the disco") {
-		t.Errorf("the log says nothing of it: %s", &st.log)
+	if !strings.Contains(st.Log.String(), "at the disco") {
+		t.Errorf("the log says nothing of it: %s", &st.Log)
 	}
 }
 
 // A socket passes all middleware, with the log of requests on and off.
 func TestWebSocketThroughMiddleware(t *testing.T) {
 	for _, level := range logLevels {
-		_, h := serving(t, func(c *Config) {
-			c.Log = slog.New(slog.NewTextHandler(new(logged), &slog.HandlerOptions{Level: level}))
+		_, h := servetest.Serving(t, func(c *servetest.Rig) {
+			c.Log = slog.New(slog.NewTextHandler(new(servetest.Logged), &slog.HandlerOptions{Level: level}))
 			c.WS = func(w http.ResponseWriter, r *http.Request, _ string) {
 				conn, err := websocket.Accept(w, r, nil)
 				if err != nil {

@@ -9,17 +9,19 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
 
 const typeForm = "application/x-www-form-urlencoded"
 
 // readBody reads JSON, if there is any, or a form with the same names, which it also returns.
-func readBody(r *http.Request, into any) (form url.Values, err error) {
+func readBody(r *http.Request, shape action.Form, into any) (form url.Values, err error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, unreadable(err)
@@ -29,7 +31,7 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 	case len(content) > 0 && (err != nil || kind != typeJSON && kind != typeForm):
 		return nil, badContent(r.Header.Get("Content-Type"))
 	case kind == typeForm:
-		if form, content, err = readForm(string(content)); err != nil {
+		if form, content, err = readForm(string(content), shape); err != nil {
 			return nil, err
 		}
 	case len(content) == 0:
@@ -40,17 +42,17 @@ func readBody(r *http.Request, into any) (form url.Values, err error) {
 	case e == nil:
 		return form, err
 	case e.Kind == strictjson.Mismatch:
-		return nil, refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "see /docs for what the body may have")
+		return nil, Refuse(http.StatusUnprocessableEntity, "the body "+e.Error(), "see /docs for what the body may have")
 	default:
 		return nil, badJSON(e)
 	}
 }
 
 // readForm reads what a browser sends without a script, and makes a JSON object of its fields, in
-// which the duration is a number and the IDs of alerts are a list. The field page is for [Server.back] alone.
-func readForm(content string) (form url.Values, object []byte, err error) {
+// which fields are lists and numbers as the action says. The field page says where the form is, and is no argument.
+func readForm(content string, shape action.Form) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
-		return nil, nil, refuse(http.StatusBadRequest, "the form "+what, "send it as a browser would")
+		return nil, nil, Refuse(http.StatusBadRequest, "the form "+what, "send it as a browser would")
 	}
 	if form, err = url.ParseQuery(content); err != nil {
 		return bad("can't be read")
@@ -59,13 +61,13 @@ func readForm(content string) (form url.Values, object []byte, err error) {
 	for name, values := range form {
 		switch n, notNumber := strconv.ParseFloat(values[0], 64); {
 		case name == "page":
-		case name == "alert_ids" && utf8.ValidString(strings.Join(values, "")):
+		case slices.Contains(shape.Lists, name) && utf8.ValidString(strings.Join(values, "")):
 			fields[name] = values
 		case len(values) > 1:
-			return bad("has the field " + quote(name) + " twice")
+			return bad("has the field " + Quote(name) + " twice")
 		case !utf8.ValidString(name + values[0]):
 			return bad("is not valid UTF-8")
-		case name == "duration_seconds" && notNumber == nil && !math.IsNaN(n) && !math.IsInf(n, 0):
+		case slices.Contains(shape.Numbers, name) && notNumber == nil && !math.IsNaN(n) && !math.IsInf(n, 0):
 			fields[name] = n
 		default:
 			fields[name] = values[0]
@@ -81,36 +83,18 @@ func unreadable(err error) error {
 	what := "the body can't be read: " + err.Error()
 	switch {
 	case tooLarge:
-		return refuse(http.StatusRequestEntityTooLarge, what, "send at most 256 KiB")
+		return Refuse(http.StatusRequestEntityTooLarge, what, "send at most 256 KiB")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "the body did not arrive in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
+		return Refuse(http.StatusRequestTimeout, "the body did not arrive in time", "send it within "+strconv.Itoa(int(readTimeout.Seconds()))+" seconds")
 	default:
-		return refuse(http.StatusBadRequest, what, "send the whole body")
+		return Refuse(http.StatusBadRequest, what, "send the whole body")
 	}
 }
 
 func badJSON(err error) error {
-	return refuse(http.StatusBadRequest, "the body "+err.Error(), "send an object, such as {}")
+	return Refuse(http.StatusBadRequest, "the body "+err.Error(), "send an object, such as {}")
 }
 
 func badContent(contentType string) error {
-	return refuse(http.StatusUnsupportedMediaType, "the body is "+quote(contentType), "send it as "+typeJSON)
-}
-
-// back redirects from a form to its page, which the field page names: "alerts", perhaps with a query,
-// "gpu/" and a UUID, or any other text for the dashboard. The target is always one of gpuwhy's own
-// pages.
-func (s *Server) back(w http.ResponseWriter, r *http.Request, form url.Values) error {
-	path := "/#alerts"
-	page, asked, _ := strings.Cut(form.Get("page"), "?")
-	if uuid, ok := strings.CutPrefix(page, "gpu/"); ok {
-		path = "/gpu/" + url.PathEscape(uuid) + "#alerts"
-	} else if page == "alerts" {
-		path = "/alerts"
-		if chosen, err := url.ParseQuery(asked); err == nil && len(chosen) > 0 {
-			path += "?" + chosen.Encode()
-		}
-	}
-	http.Redirect(w, r, s.base(r)+path, http.StatusSeeOther)
-	return nil
+	return Refuse(http.StatusUnsupportedMediaType, "the body is "+Quote(contentType), "send it as "+typeJSON)
 }

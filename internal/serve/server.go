@@ -1,10 +1,9 @@
-// Package serve answers HTTP requests. It has every route ([Server.routes] lists them, with the
-// access that each needs and its text in the API's documents), the errors, and the middleware.
+// Package serve answers HTTP. It knows no capability: each room of the program brings its [Route]s, with the access that each needs and
+// its text in the API's documents. They are made with a [Kit]. Serve itself has the middleware, the errors, the socket, the files of
+// the pages, the documents of all routes, and the routes of the actions that people and programs can ask for.
 //
-// It answers from the newest Moments. It does not know who reads the devices or how pages are made:
-// its Config has functions for that. Package contract decides what answers look like. An answer is
-// encoded and compressed once for each Moment or fleet, on its first request, and all clients share
-// its bytes. Below /node/{node} the same routes answer about one node ([Server.ofNode]).
+// An answer is encoded and compressed once for each Moment or fleet, when somebody first asks for it, and all clients share its bytes.
+// Below /node/{node} the same routes answer about one node ([Server.ofNode]).
 //
 // Errors are application/problem+json, or a page for a browser. Their detail is the text of a
 // [gpu.Advice]. Any other error is shown as "internal error" and goes to the log.
@@ -15,106 +14,32 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
+	"slices"
 
 	"github.com/a-h/templ"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/action"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/past/history"
-	"github.com/gpuwhy/gpuwhy/internal/past/recent"
-	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
-	"github.com/gpuwhy/gpuwhy/internal/serve/live"
 )
 
-// Config is what a server needs. All functions may be called concurrently.
+// Config is what a server needs beside the kit and the routes.
 type Config struct {
-	Monitor contract.Monitor
-	// Newest returns the newest Moment of each node; nil before the first
-	// reading. It never goes back to an older one.
-	Newest func() *insight.Fleet
-	// Latest is Newest including readings on demand since then, for pages; nil: Newest.
-	Latest func() *insight.Fleet
-	// Update returns the bytes of a node's newest [contract.Update], as the viewers of an audience
-	// get them; nil if there is none.
-	Update func(node string, to auth.Audience) []byte
-	// WS answers /ws for a node, or for all if the name is empty. It closes the connections that it
-	// takes over, possibly after it has returned.
-	WS func(w http.ResponseWriter, r *http.Request, node string)
-	// Clusters are the names of the configured clusters, including those without any node so far. It may be nil.
-	Clusters func() []string
-	Recent   *recent.Store
-	// Past answers about the past; nil if no history is kept. Price is the price of a kWh; 0:
-	// unknown. Then makes a stage with what was learned about the devices, for answers about a past
-	// time. Sizes says how much is kept.
-	Past  *history.Past
-	Sizes *history.Sizes
-	Price float64
-	Then  func() (*insight.Stage, error)
-	// Forecast returns the forecasts for a device; nil if there are none yet. It may be nil.
-	Forecast func(insight.Part) *outlook.Outlook
-	Alerts   alert.Book
-	// Actions are the actions that people can request; nil: none.
-	Actions *action.Desk
-	// Flush writes changes to disk, if they are to be kept. It may be nil.
-	Flush func(context.Context) error
-	// Noticed is called before each request of somebody with read access is answered. It may be
-	// nil.
-	Noticed func(*http.Request)
-	Metrics http.Handler // answers /metrics
-	// Parts returns the state of each part of the program, by name.
-	Parts func() map[string]contract.Part
-	// Costs are the times that calls to drivers took, highest total first. It may be nil.
-	Costs func() []gpu.Cost
-	// Member is the program's role in a fleet; it returns nil without one. It may be nil.
-	Member func() *contract.Member
-
-	// The pages. If one fails, nothing that it wrote is sent. Page is the dashboard of a fleet, or
-	// of one node if it is named; AlertsPage skips the first from alerts; ErrorPage is what a
-	// browser gets instead of problem+json. PastPage returns an error together with the page that
-	// shows it.
-	Page       func(f *insight.Fleet, node string, asked url.Values) templ.Component
-	DevicePage func(of insight.Part, asked url.Values) templ.Component
-	// OtherPages are more pages of a fleet or one node, by path, such as "processes"; nil if there are none. EmbedPage is the
-	// card of a device, for frames in pages of AllowEmbed. Manifest is what browsers need to install the page.
-	OtherPages map[string]func(f *insight.Fleet, node string, asked url.Values) templ.Component
-	EmbedPage  func(of insight.Part, asked url.Values) templ.Component
-	Manifest   []byte
-	// Live keeps rendered pages for those who look at them; nil if pages do not update. Changes
-	// counts changes of what pages show.
-	Live    *live.Feed
-	Changes func() uint64
-	// Picture is what Page begins with as an image, in SVG.
-	Picture    func(f *insight.Fleet, node string, asked url.Values) templ.Component
-	AlertsPage func(from int, node string, asked url.Values) templ.Component
-	PastPage   func(context.Context, *PastQuestion) (templ.Component, error)
-	ErrorPage  func(status int, title string, advice gpu.Advice) templ.Component
-	// DocsPage is the interactive documentation, ReferencePage the OpenAPI document
-	// as a page to read, EventsPage the WebSocket protocol. Each is rendered once.
-	DocsPage      templ.Component
-	ReferencePage func(*apidoc.Document) templ.Component
-	EventsPage    func(*apidoc.Events) templ.Component
-	// Assets finds a file that is served under /static/. "icon.svg" is the page's
-	// icon.
-	Assets func(path string) (Asset, bool)
-
-	Address
-	MaxViewers int // in all, which WS sees to; 0: 1000
-	Clock      clock.Clock
-	Log        *slog.Logger
+	Pages   Pages
+	Actions *action.Desk // what people can do; nil: nothing
+	Keeper  Keeper       // nil: nothing is kept
+	Watch   Watch        // nil: nobody wants to know
+	// MaxViewers is how many there may be in all, which the hub sees to; 0: 1000.
+	MaxViewers int
 }
 
-// An Address says where a server is reached, and by whom.
+// A Keeper puts what was changed on disk, if it is to be kept.
+type Keeper interface{ Flush(context.Context) error }
+
+// A Watch is told of each request of somebody who may look, before it is answered, by many goroutines at the same time.
+type Watch interface{ Noticed(*http.Request) }
+
+// An Address is where a server is reached, and by whom.
 type Address struct {
 	// BasePath is the prefix of all routes, such as "/gpu-3": a clean path of letters, digits and
 	// "-._~/". A trailing slash does not matter; it may be empty.
@@ -136,45 +61,31 @@ type Address struct {
 	MaxViewersOfAddress int
 }
 
-// An Asset is a file of the page.
-type Asset struct {
-	Body        []byte
-	ContentType string
-	// Immutable says that the path has a hash of the content, so browsers may keep the file
-	// forever. They ask again for other assets.
-	Immutable bool
-}
-
 // A Server answers all routes.
 type Server struct {
-	cfg     Config
-	log     *slog.Logger
-	hosts   *hostRules
-	cross   http.CrossOriginProtection
-	started time.Duration // by the clock
-	mux     *http.ServeMux
-	pages   *http.ServeMux // the live pages alone
-	crowd   *crowd
-
-	mu      sync.Mutex
-	answers map[view]*answers // the newest; requests name nodes that there are
-
-	longs atomic.Int32 // long answers in progress
+	kit    *Kit
+	cfg    Config
+	log    *slog.Logger
+	hosts  *hostRules
+	cross  http.CrossOriginProtection
+	routes []Route  // in the order of the documents
+	whole  []string // where the addresses begin that are not there for a node
+	mux    *http.ServeMux
+	pages  *http.ServeMux // the live pages alone
+	crowd  *crowd
 }
 
-// New checks the configuration. Its errors say which flag is at fault.
-func New(cfg Config) (*Server, error) {
-	hosts, err := newHostRules(cfg.Listen, cfg.Hostname, cfg.AllowHosts)
+// New returns a server of those routes, of the actions, and of what belongs to no room. Documents have them in this order. Its errors
+// say which flag is at fault.
+func New(kit *Kit, cfg Config, routes ...Route) (*Server, error) {
+	hosts, err := newHostRules(kit.Listen, kit.Hostname, kit.AllowHosts)
 	if err != nil {
 		return nil, err
 	}
-	cfg.BasePath = strings.TrimRight(cfg.BasePath, "/")
-	if cfg.Latest == nil {
-		cfg.Latest = cfg.Newest
-	}
-	s := &Server{cfg: cfg, log: cfg.Log.With("part", "server"), hosts: hosts, answers: map[view]*answers{}, started: cfg.Clock.Elapsed()}
-	s.crowd = newCrowd(cfg.MaxViewers, cfg.MaxViewersOfAddress, cfg.TrustedProxies)
+	s := &Server{kit: kit, cfg: cfg, log: kit.Log.With("part", "server"), hosts: hosts, whole: []string{"/node/"}}
+	s.crowd = newCrowd(cfg.MaxViewers, kit.MaxViewersOfAddress, kit.TrustedProxies)
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
+	s.routes = slices.Concat(routes, s.ownRoutes(), s.actionRoutes())
 	s.mux, s.pages = http.NewServeMux(), http.NewServeMux()
 	s.route()
 	return s, nil
@@ -182,49 +93,69 @@ func New(cfg Config) (*Server, error) {
 
 // HTTPServer returns a server for the routes, see [HTTPServer], with limits on the number of connections.
 func (s *Server) HTTPServer() *http.Server {
-	srv := HTTPServer(s.Handler(), s.cfg.Log)
+	srv := HTTPServer(s.Handler(), s.kit.Log)
 	srv.ConnState = s.crowd.changed
 	return srv
 }
 
-// Handler returns all routes behind all middleware; [Server.routes] lists them.
+// Handler returns all routes behind all middleware.
 func (s *Server) Handler() http.Handler { return s.wrap(s.mux) }
 
+// ownRoutes are those that belong to no room.
+func (s *Server) ownRoutes() []Route {
+	routes := []Route{
+		Page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
+		Page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
+		Page("/robots.txt", Constant(typeText, []byte(robots))),
+		Page("/docs", s.docsPage()),
+		Page("/docs/events", rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
+		Page("/redoc", rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
+		{Method: http.MethodGet, Path: "/ws", Needs: auth.Read, Answer: s.socket}, // AsyncAPI describes it
+
+		Read("/openapi.json", once(s.openAPI), contract.ClientDocuments, "getOpenAPI", "Get this document", Typed(typeJSON, "OpenAPI 3.1.")),
+		Read("/openapi.yaml", once(s.openAPIYAML), contract.ClientDocuments, "getOpenAPIYAML", "Get this document as YAML", Typed(typeYAML, "OpenAPI 3.1.")),
+		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "Get the WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
+	}
+	if s.kit.BasePath != "" {
+		routes = append(routes, Page("", s.toBase))
+	}
+	return routes
+}
+
 func (s *Server) route() {
-	for _, r := range s.routes() {
-		answer := s.needs(r.Needs, r.Answer)
-		s.mux.Handle(r.Method+" "+s.cfg.BasePath+r.Path, answer)
+	for _, r := range s.routes {
+		if r.Doc != nil {
+			r.Doc.Path, r.Doc.Method = r.Path, r.Method
+		}
+		if r.Whole {
+			s.whole = append(s.whole, r.Path)
+		}
 		if r.Live {
-			s.pages.Handle(r.Method+" "+s.cfg.BasePath+r.Path, answer)
+			r.Answer = s.counting(r.Answer)
+		}
+		answer, pattern := s.needs(r.Needs, s.handle(r.Answer)), r.Method+" "+s.kit.BasePath+r.Path
+		s.mux.Handle(pattern, answer)
+		if r.Live {
+			s.pages.Handle(pattern, answer)
 		}
 	}
 	for _, mux := range []*http.ServeMux{s.mux, s.pages} {
-		mux.Handle(s.cfg.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
+		mux.Handle(s.kit.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
 	}
-	// Without this, requests for it are redirected to /static/, where there is nothing.
-	s.mux.Handle(s.cfg.BasePath+"/static", s.handle(s.notFound))
+	// Without this, whoever asks for it is led to /static/, where nothing is.
+	s.mux.Handle(s.kit.BasePath+"/static", s.handle(func(http.ResponseWriter, *http.Request) error { return ErrNothing }))
 	s.mux.Handle("/", s.handle(s.otherwise(s.mux)))
 }
 
-// A handler answers a request, or writes nothing and returns the error to answer with. If the answer has begun, a [cutError]
-// cuts the connection, so that nobody mistakes a part for the whole.
-type handler func(http.ResponseWriter, *http.Request) error
-
-// answering is a handler that answers with its errors, too.
-type answering struct {
-	handler
-	server *Server
+// handle answers with the errors of a handler, too.
+func (s *Server) handle(h Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := h(w, r)
+		if _, begun := errors.AsType[*cutError](err); begun {
+			panic(http.ErrAbortHandler)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+		}
+	})
 }
-
-// ServeHTTP implements [http.Handler].
-func (a answering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := a.handler(w, r)
-	if _, begun := errors.AsType[*cutError](err); begun {
-		panic(http.ErrAbortHandler)
-	}
-	if err != nil {
-		a.server.fail(w, r, err)
-	}
-}
-
-func (s *Server) handle(h handler) http.Handler { return answering{h, s} }

@@ -1,4 +1,4 @@
-package now
+package past
 
 import (
 	"cmp"
@@ -15,7 +15,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
-	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 	"github.com/gpuwhy/gpuwhy/views"
 )
@@ -28,17 +27,31 @@ const (
 	pastEvents  = 2000
 )
 
-// past is the page of the past. An error of the database is on the page, and is returned too.
-func (p *Pages) past(ctx context.Context, q *serve.PastQuestion) (templ.Component, error) {
-	in := views.PastInput{Input: p.input(p.cfg.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble, Unclear: q.Unclear}
-	if part := p.cfg.Parts()["history"]; part.LastError != nil {
-		in.Unwritten = *part.LastError
+// A Shell fills in what every page shows.
+type Shell interface {
+	// Input is what a page of a node is made of, or of all if the name is empty.
+	Input(f *insight.Fleet, node string) views.Input
+}
+
+// Forecasts says what comes next.
+type Forecasts interface {
+	// Forecast is of parts of a fleet, in the time zone of now; none where none are made.
+	Forecast(f *insight.Fleet, parts []insight.Part, now time.Time) []contract.GPUForecast
+}
+
+// shown is the page of the past. An error of the database is on the page, and is returned too.
+func (s *Site) shown(ctx context.Context, q *Question) (templ.Component, error) {
+	in := views.PastInput{Input: s.Shell.Input(s.Kit.Hub.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble, Unclear: q.Unclear}
+	if s.Writing != nil {
+		if part := s.Writing(); part.LastError != nil {
+			in.Unwritten = *part.LastError
+		}
 	}
 	var err error
 	if q.Trouble == nil {
-		in.From, in.To, in.At, in.Price = q.From, q.To, q.At, p.cfg.Price
-		in.Forecasts = p.forecastsOf(q)
-		err = p.fillPast(ctx, &in, q)
+		in.From, in.To, in.At, in.Price = q.From, q.To, q.At, s.Price
+		in.Forecasts = s.forecasts(q)
+		err = s.fillPast(ctx, &in, q)
 	}
 	if err != nil {
 		advice := gpu.AsAdvice(err)
@@ -51,20 +64,20 @@ func (p *Pages) past(ctx context.Context, q *serve.PastQuestion) (templ.Componen
 	return views.NewPastPage(in), err
 }
 
-// forecastsOf are those of the devices of a node, or of all, that there are now.
-func (p *Pages) forecastsOf(q *serve.PastQuestion) []contract.GPUForecast {
-	f := p.cfg.Newest()
+// forecasts are those of the devices of a node, or of all, that there are now.
+func (s *Site) forecasts(q *Question) []contract.GPUForecast {
+	f := s.Kit.Hub.Newest()
 	var parts []insight.Part
 	for part := range f.Parts() {
 		if q.Node == "" || part.Snapshot.Node == q.Node {
 			parts = append(parts, part)
 		}
 	}
-	return p.forecasts(f, parts, q.From)
+	return s.Forecasts.Forecast(f, parts, q.From)
 }
 
 // fillPast asks for all that the page shows.
-func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *serve.PastQuestion) error {
+func (s *Site) fillPast(ctx context.Context, in *views.PastInput, q *Question) error {
 	seen := func(d store.Device) bool {
 		return d.First.IsZero() || d.First.Before(q.To) && !d.Last.Add(store.Quarter.Span()).Before(q.From)
 	}
@@ -79,33 +92,33 @@ func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *serve.Past
 	slices.SortFunc(in.Devices, func(a, b store.Device) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
 	})
-	of := store.Query{From: q.From, To: q.To, Keys: q.Keys}
-	if len(of.Keys) == 0 && q.Node != "" {
-		of.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
+	query := store.Query{From: q.From, To: q.To, Keys: q.Keys}
+	if len(query.Keys) == 0 && q.Node != "" {
+		query.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
 	}
-	ask := p.cfg.Past
+	ask := s.Past
 	in.Times = timesOf(q.From, q.To)
 	in.Sessions = map[store.Key]views.PastSessions{}
 	sessions := longestSessions{in, map[store.Key]time.Duration{}}
-	all, err := ask.All(ctx, history.ByUser, of, in.Times, history.Names(q.Devices), sessions.take)
+	all, err := ask.All(ctx, history.ByUser, query, in.Times, history.Names(q.Devices), sessions.take)
 	if err != nil {
 		return err
 	}
 	in.Story, in.Usage, in.Daily = all.Story, all.Usage, all.Daily
 	in.Drawn = drawnOf(in.Devices, q.Keys, sessions.busy)
-	ofEvents := of
-	ofEvents.Newest = pastEvents
-	for e, err := range ask.Store.Events(ctx, ofEvents) {
+	events := query
+	events.Newest = pastEvents
+	for e, err := range ask.Store.Events(ctx, events) {
 		if err != nil {
 			return err
 		}
 		in.Events = append(in.Events, e)
 	}
-	if err := p.fillPicture(ctx, in, q, of.Keys); err != nil {
+	if err := s.fillPicture(ctx, in, q, query.Keys); err != nil {
 		return err
 	}
 	if !q.At.IsZero() {
-		return p.fillThen(ctx, in, q)
+		return s.fillThen(ctx, in, q)
 	}
 	return nil
 }
@@ -141,7 +154,7 @@ func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Dura
 }
 
 // fillPicture reads what is drawn, of all devices that the page is about (none: of all there are). Steps are so long that each has a reading while gpuwhy looks.
-func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *serve.PastQuestion, all []store.Key) error {
+func (s *Site) fillPicture(ctx context.Context, in *views.PastInput, q *Question, all []store.Key) error {
 	if len(in.Drawn) == 0 {
 		return nil
 	}
@@ -150,26 +163,26 @@ func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *serve.P
 		points = 300
 	}
 	const slowest = 5 * time.Second // snapshots are kept about that often
-	step := history.Step(max(q.To.Sub(q.From)/points, 2*p.cfg.Monitor.Interval, 2*slowest))
+	step := history.Step(max(q.To.Sub(q.From)/points, 2*s.Kit.Monitor.Interval, 2*slowest))
 	var err error
-	if in.Grid, err = p.cfg.Past.Grid(q.From, q.To, step); err != nil {
+	if in.Grid, err = s.Past.Grid(q.From, q.To, step); err != nil {
 		return err
 	}
 	keys := make([]store.Key, len(in.Drawn))
 	for i := range in.Drawn {
 		keys[i] = in.Drawn[i].Key()
 	}
-	if in.Series, err = p.cfg.Past.History(ctx, in.Grid, keys, false, views.PastColumns); err != nil {
+	if in.Series, err = s.Past.History(ctx, in.Grid, keys, false, views.PastColumns); err != nil {
 		return err
 	}
 	if q.Compare == nil {
 		return nil
 	}
-	return p.fillBeside(ctx, in, q, all, keys, step)
+	return s.fillBeside(ctx, in, q, all, keys, step)
 }
 
 // fillBeside reads what the span is compared with: of all devices who used them, and of some what is drawn.
-func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *serve.PastQuestion, all, keys []store.Key, step time.Duration) error {
+func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question, all, keys []store.Key, step time.Duration) error {
 	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]history.Series{}}
 	if !q.Compare.From.IsZero() {
 		b.From = q.Compare.From
@@ -181,17 +194,17 @@ func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *serve.Pa
 		other = func(store.Key) store.Key { return *only }
 		all = []store.Key{*only}
 	}
-	of := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
+	query := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
 	for _, k := range keys {
-		if k = other(k); !slices.Contains(of.Keys, k) {
-			of.Keys = append(of.Keys, k)
+		if k = other(k); !slices.Contains(query.Keys, k) {
+			query.Keys = append(query.Keys, k)
 		}
 	}
 	var err error
-	if b.Grid, err = p.cfg.Past.Grid(of.From, of.To, step); err != nil {
+	if b.Grid, err = s.Past.Grid(query.From, query.To, step); err != nil {
 		return err
 	}
-	series, err := p.cfg.Past.History(ctx, b.Grid, of.Keys, false, views.PastColumns)
+	series, err := s.Past.History(ctx, b.Grid, query.Keys, false, views.PastColumns)
 	if err != nil {
 		return err
 	}
@@ -200,18 +213,18 @@ func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *serve.Pa
 			b.Series[k] = series[i]
 		}
 	}
-	if b.Story, err = p.cfg.Past.Why(ctx, of, history.Names(q.Devices)); err != nil {
+	if b.Story, err = s.Past.Why(ctx, query, history.Names(q.Devices)); err != nil {
 		return err
 	}
-	of.Keys = all
-	b.Usage, err = p.cfg.Past.Usage(ctx, history.ByUser, of)
+	query.Keys = all
+	b.Usage, err = s.Past.Usage(ctx, history.ByUser, query)
 	in.Beside = b
 	return err
 }
 
 // fillThen makes the machine as it was.
-func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *serve.PastQuestion) error {
-	node := cmp.Or(q.Node, p.cfg.Monitor.Node)
+func (s *Site) fillThen(ctx context.Context, in *views.PastInput, q *Question) error {
+	node := cmp.Or(q.Node, s.Kit.Monitor.Node)
 	switch {
 	case len(q.Keys) > 0:
 		node = q.Keys[0].Node
@@ -219,13 +232,13 @@ func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *serve.Past
 		node = in.Drawn[0].Node
 	}
 	stage := insight.NewStage()
-	if p.cfg.Then != nil {
+	if s.Then != nil {
 		var err error
-		if stage, err = p.cfg.Then(); err != nil {
+		if stage, err = s.Then(); err != nil {
 			return err
 		}
 	}
-	m, err := p.cfg.Past.Moment(ctx, node, q.At, stage)
+	m, err := s.Past.Moment(ctx, node, q.At, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
 		in.ThenTrouble = &gpu.Advice{
 			What: "gpuwhy did not look at " + node + " at that time",

@@ -1,4 +1,4 @@
-package serve
+package now_test
 
 import (
 	"net/http"
@@ -7,33 +7,44 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 func TestPicture(t *testing.T) {
-	st, h := serving(t)
-	if got := get(h, "/picture.svg"); got.Code != http.StatusServiceUnavailable {
+	st, h := servetest.Serving(t)
+	if got := servetest.Get(h, "/picture.svg"); got.Code != http.StatusServiceUnavailable {
 		t.Errorf("before the first reading: %d", got.Code)
 	}
-	st.show(t, fixture.Server())
+	st.Show(t, fixture.Server())
 	first := fixture.Server().Devices[0]
-	for address, want := range map[string]string{
-		"/picture.svg":                                     "<svg></svg>",
-		"/picture.svg?gpu=0&theme=dark":                    "<svg>gpu=" + first.UUID + "&theme=dark</svg>",
-		"/picture.svg?gpu=" + first.UUID:                   "<svg>gpu=" + first.UUID + "</svg>",
-		"/node/" + first.Node + "/picture.svg?theme=light": "<svg>" + first.Node + "theme=light</svg>",
+	drawn := map[string]string{}
+	for _, address := range []string{
+		"/picture.svg", "/picture.svg?theme=light", "/picture.svg?theme=dark", "/picture.svg?gpu=0", "/picture.svg?gpu=" + first.UUID,
+		"/picture.svg?gpu=0&theme=dark", "/node/" + first.Node + "/picture.svg?theme=light",
 	} {
-		got := get(h, address)
-		if got.Code != http.StatusOK || got.Body.String() != want || got.Header().Get("Content-Type") != typeSVG {
-			t.Errorf("%s: %d %s %s, want %s", address, got.Code, got.Header().Get("Content-Type"), got.Body, want)
+		w := servetest.Get(h, address)
+		if drawn[address] = w.Body.String(); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(drawn[address], "<svg") {
+			t.Errorf("%s: %d %s %.80s", address, w.Code, w.Header().Get("Content-Type"), drawn[address])
 		}
+	}
+	for one, other := range map[string]string{
+		"/picture.svg": "/picture.svg?theme=light", "/picture.svg?gpu=0": "/picture.svg?gpu=" + first.UUID,
+		"/node/" + first.Node + "/picture.svg?theme=light": "/picture.svg",
+	} {
+		if drawn[one] != drawn[other] {
+			t.Errorf("%s is another picture than %s", one, other)
+		}
+	}
+	if drawn["/picture.svg?theme=dark"] == drawn["/picture.svg"] || drawn["/picture.svg?gpu=0"] == drawn["/picture.svg"] || drawn["/picture.svg?gpu=0&theme=dark"] == drawn["/picture.svg?gpu=0"] {
+		t.Error("one picture is there for two")
 	}
 	for address, want := range map[string]int{
 		"/picture.svg?theme=pink": http.StatusUnprocessableEntity,
 		"/picture.svg?gpu=first":  http.StatusUnprocessableEntity,
 		"/picture.svg?gpu=99":     http.StatusNotFound,
 	} {
-		if got := get(h, address); got.Code != want || !strings.Contains(got.Body.String(), "detail") {
+		if got := servetest.Get(h, address); got.Code != want || !strings.Contains(got.Body.String(), "detail") {
 			t.Errorf("%s: %d %s, want %d", address, got.Code, got.Body, want)
 		}
 	}
@@ -45,10 +56,10 @@ func TestEmbeddedPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, h := serving(t, func(c *Config) { c.AllowEmbed = frames })
-	st.show(t, fixture.Server())
-	stNone, none := serving(t)
-	stNone.show(t, fixture.Server())
+	st, h := servetest.Serving(t, func(c *servetest.Rig) { c.AllowEmbed = frames })
+	st.Show(t, fixture.Server())
+	stNone, none := servetest.Serving(t)
+	stNone.Show(t, fixture.Server())
 	for _, tt := range []struct {
 		named   bool
 		referer string
@@ -66,7 +77,7 @@ func TestEmbeddedPicture(t *testing.T) {
 		if tt.named {
 			of = h
 		}
-		w := get(of, "/picture.svg", "Referer: "+tt.referer)
+		w := servetest.Get(of, "/picture.svg", "Referer: "+tt.referer)
 		if got := w.Header().Get("Cross-Origin-Resource-Policy"); w.Code != http.StatusOK || got != tt.want {
 			t.Errorf("%q: %d, %s", tt.referer, w.Code, got)
 		}
@@ -77,7 +88,7 @@ func TestEmbeddedPicture(t *testing.T) {
 			t.Errorf("%q: Vary is %v", tt.referer, w.Header().Values("Vary"))
 		}
 	}
-	if got := get(h, "/", "Referer: https://wiki.example.org/").Header().Get("Cross-Origin-Resource-Policy"); got != "same-origin" {
+	if got := servetest.Get(h, "/", "Referer: https://wiki.example.org/").Header().Get("Cross-Origin-Resource-Policy"); got != "same-origin" {
 		t.Errorf("the page: %s", got)
 	}
 }

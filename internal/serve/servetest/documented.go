@@ -1,12 +1,10 @@
-package serve
+package servetest
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,24 +15,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
-// documented is the OpenAPI document as a stranger reads it: from its bytes,
+// Documented is the OpenAPI document as a stranger reads it: from its bytes,
 // with a validator that knows nothing of ours.
-type documented struct {
-	paths    map[string]documentedPath
+type Documented struct {
+	Paths    map[string]Operations
 	compiler *jsonschema.Compiler
 
 	mu      sync.Mutex
 	schemas map[string]*jsonschema.Schema
 }
 
-// documentedPath has the operations of a path by method, in small letters.
-type documentedPath map[string]*struct {
+// Operations has the operations of a path by method, in small letters.
+type Operations map[string]*struct {
 	Parameters  []struct{ Name, In string }
-	RequestBody documentedResponse
-	Responses   map[string]documentedResponse
+	RequestBody Response
+	Responses   map[string]Response
 }
 
-type documentedResponse struct {
+// A Response is an answer, or the body of a request.
+type Response struct {
 	Ref     string `json:"$ref"`
 	Content map[string]struct {
 		Examples map[string]struct{ Value json.RawMessage }
@@ -43,16 +42,33 @@ type documentedResponse struct {
 
 const documentURL = "https://example.org/openapi.json"
 
-func newDocumented(t testing.TB) *documented {
+// NewDocumented is that of the server of [New], which all tests share.
+func NewDocumented(t testing.TB) *Documented {
 	t.Helper()
-	_, h := serving(t)
-	text := get(h, "/openapi.json").Body.Bytes()
+	d, err := readDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+var readDocument = sync.OnceValues(func() (*Documented, error) {
+	_, rig := New()
+	s, err := rig.Server()
+	if err != nil {
+		return nil, err
+	}
+	text := Get(s.Handler(), "/openapi.json").Body.Bytes()
 	var doc struct {
-		Paths      map[string]documentedPath
-		Components struct{ Responses map[string]documentedResponse }
+		Paths      map[string]Operations
+		Components struct{ Responses map[string]Response }
 	}
 	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
+		return nil, err
+	}
+	whole, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
 	}
 	for _, item := range doc.Paths {
 		for _, op := range item {
@@ -65,14 +81,11 @@ func newDocumented(t testing.TB) *documented {
 			}
 		}
 	}
-	d := &documented{paths: doc.Paths, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+	d := &Documented{Paths: doc.Paths, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
-	if err := d.compiler.AddResource(documentURL, closed(unmarshal(t, text))); err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
+	return d, d.compiler.AddResource(documentURL, closed(whole))
+})
 
 // closed makes the objects of the document's schemas have the members that it
 // names and no others: clients are to ignore what they don't know, but gpuwhy
@@ -85,36 +98,36 @@ func closed(document any) any {
 	return document
 }
 
-// schema returns that of an answer, or without a status of the request's body.
-func (d *documented) schema(t testing.TB, method, path, status, contentType string) *jsonschema.Schema {
+// Schema returns that of an answer, or without a status of the request's body.
+func (d *Documented) Schema(t testing.TB, method, path, status, contentType string) *jsonschema.Schema {
 	t.Helper()
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D").Replace
-	at := fmt.Sprintf("/paths/%s/%s/responses/%s", escape(path), method, status)
+	pointer := fmt.Sprintf("/paths/%s/%s/responses/%s", escape(path), method, status)
 	if status == "" {
-		at = fmt.Sprintf("/paths/%s/%s/requestBody", escape(path), method)
+		pointer = fmt.Sprintf("/paths/%s/%s/requestBody", escape(path), method)
 	}
-	if ref := d.paths[path][method].Responses[status].Ref; ref != "" {
-		at = strings.TrimPrefix(ref, "#")
+	if ref := d.Paths[path][method].Responses[status].Ref; ref != "" {
+		pointer = strings.TrimPrefix(ref, "#")
 	}
-	at += "/content/" + escape(contentType) + "/schema"
+	pointer += "/content/" + escape(contentType) + "/schema"
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if schema := d.schemas[at]; schema != nil {
+	if schema := d.schemas[pointer]; schema != nil {
 		return schema
 	}
-	schema, err := d.compiler.Compile(documentURL + "#" + at)
+	schema, err := d.compiler.Compile(documentURL + "#" + pointer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.schemas[at] = schema
+	d.schemas[pointer] = schema
 	return schema
 }
 
-// check holds an answer to what is documented of the path and the method.
-func (d *documented) check(t testing.TB, method, path string, w *httptest.ResponseRecorder) {
+// Check holds an answer to what is documented of the path and the method.
+func (d *Documented) Check(t testing.TB, method, path string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	method = strings.ToLower(method)
-	op := d.paths[path][method]
+	op := d.Paths[path][method]
 	if op == nil {
 		t.Errorf("%s %s is not documented", method, path)
 		return
@@ -142,13 +155,13 @@ func (d *documented) check(t testing.TB, method, path string, w *httptest.Respon
 	if !strings.HasSuffix(contentType, "json") || strings.HasSuffix(path, "api.json") || w.Header().Get("Content-Encoding") != "" || w.Body.Len() == 0 {
 		return
 	}
-	if err := d.schema(t, method, path, status, contentType).Validate(unmarshal(t, w.Body.Bytes())); err != nil {
+	if err := d.Schema(t, method, path, status, contentType).Validate(Unmarshal(t, w.Body.Bytes())); err != nil {
 		t.Errorf("%s: status %d: %v\n%.2000s", path, w.Code, err, w.Body)
 	}
 }
 
-// machinesOf are those of which the API is asked, by what they are like.
-func machinesOf() map[string][]*gpu.Snapshot {
+// Machines are those of which the API is asked, by what they are like.
+func Machines() map[string][]*gpu.Snapshot {
 	return map[string][]*gpu.Snapshot{
 		"starting":    nil,
 		"empty":       {fixture.Empty()},
@@ -161,30 +174,8 @@ func machinesOf() map[string][]*gpu.Snapshot {
 	}
 }
 
-// compile reads the schema of a file in testdata, which refers to others there.
-func compile(t testing.TB, name string) *jsonschema.Schema {
-	t.Helper()
-	file, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	document, err := jsonschema.UnmarshalJSON(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("https://example.org/"+name, document); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile("https://example.org/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
-
-func unmarshal(t testing.TB, text []byte) any {
+// Unmarshal reads JSON as the validator takes it.
+func Unmarshal(t testing.TB, text []byte) any {
 	t.Helper()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

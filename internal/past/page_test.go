@@ -1,46 +1,43 @@
-package now_test
+package past_test
 
 import (
-	"context"
 	"fmt"
-	"iter"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/a-h/templ"
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
-	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
-	"github.com/gpuwhy/gpuwhy/internal/now"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
-	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
-	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
+	"github.com/gpuwhy/gpuwhy/views"
 )
 
 var pastNow = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// remembering are the pages of a server that has a store, and a question about all of its last hour.
-func remembering(t *testing.T, b *store.Batch) (*serve.Config, *serve.PastQuestion) {
+// drawn is a room that has a store, beside all others, and a question about all of its last hour.
+func drawn(t *testing.T, b *store.Batch) (*servetest.Sites, *past.Question) {
 	t.Helper()
 	m := storetest.NewModel()
 	if err := m.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	fleet := insight.Of(fixture.Named("one", pastNow).Snapshot).Alone()
-	cfg := &serve.Config{
-		Monitor: contract.Monitor{Node: "n", Interval: time.Second}, Newest: func() *insight.Fleet { return fleet }, Alerts: alert.New(nil), Recent: recent.New(),
-		Past:  &history.Past{Store: m, Now: func() time.Time { return pastNow }},
-		Parts: func() map[string]contract.Part { return nil },
+	all := insight.Of(fixture.Named("one", pastNow).Snapshot).Alone()
+	_, rig := servetest.New()
+	rig.Monitor, rig.Newest = contract.Monitor{Node: "n", Interval: time.Second}, func() *insight.Fleet { return all }
+	rig.Past, rig.Sizes = &history.Past{Store: m, Now: func() time.Time { return pastNow }}, nil
+	_, sites, err := rig.Make()
+	if err != nil {
+		t.Fatal(err)
 	}
-	cfg.BasePath = "/"
-	now.New(cfg, new(now.Hues), func() contract.Monitor { return contract.Monitor{} }, func() []notify.Status { return nil })
-	q := &serve.PastQuestion{Asked: url.Values{}, From: pastNow.Add(-time.Hour), To: pastNow, Devices: map[store.Key]store.Device{}}
+	q := &past.Question{Asked: url.Values{}, From: pastNow.Add(-time.Hour), To: pastNow, Devices: map[store.Key]store.Device{}}
 	devices, err := m.Devices(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -48,16 +45,25 @@ func remembering(t *testing.T, b *store.Batch) (*serve.Config, *serve.PastQuesti
 	for _, d := range devices {
 		q.Devices[d.Key()] = d
 	}
-	return cfg, q
+	return sites, q
 }
 
-func pastText(t *testing.T, cfg *serve.Config, q *serve.PastQuestion) string {
+func pastText(t *testing.T, sites *servetest.Sites, q *past.Question) string {
 	t.Helper()
-	page, err := cfg.PastPage(t.Context(), q)
+	page, err := sites.Past.Shown(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return rendered(t, page)
+}
+
+func rendered(t *testing.T, page templ.Component) string {
+	t.Helper()
+	var b strings.Builder
+	if err := page.Render(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 // hour has twenty GPUs with readings each 5 s, of which the last ones worked most.
@@ -89,8 +95,8 @@ func hour(t *testing.T) *store.Batch {
 
 // Of many GPUs those that worked most are drawn, in their order, and others can be chosen.
 func TestThePictureHasTheBusiest(t *testing.T) {
-	cfg, q := remembering(t, hour(t))
-	text := pastText(t, cfg, q)
+	sites, q := drawn(t, hour(t))
+	text := pastText(t, sites, q)
 	for i := range 20 {
 		drawn := strings.Contains(text, fmt.Sprintf(`data-gpu="GPU-%d"`, i))
 		if drawn != (i >= 12) || !strings.Contains(text, fmt.Sprintf("/past?gpu=GPU-%d\"", i)) {
@@ -105,7 +111,7 @@ func TestThePictureHasTheBusiest(t *testing.T) {
 	}
 	k := store.Key{Node: "n", UUID: "GPU-3"}
 	q.Keys, q.Asked = []store.Key{k}, url.Values{"gpu": {k.UUID}}
-	text = pastText(t, cfg, q)
+	text = pastText(t, sites, q)
 	if !strings.Contains(text, `data-gpu="GPU-3"`) || strings.Contains(text, `data-gpu="GPU-19"`) || !strings.Contains(text, "job-3-") || strings.Contains(text, "job-4-") {
 		t.Error("it is not about the GPU that was asked for")
 	}
@@ -119,24 +125,24 @@ func TestThePictureHasTheBusiest(t *testing.T) {
 		t.Errorf("the line has gaps: %s", line)
 	}
 	other := store.Key{Node: "n", UUID: "GPU-5"}
-	q.Compare = &serve.PastComparison{Key: &other}
-	if text = pastText(t, cfg, q); !strings.Contains(text, `class="beside" d="M`) || !strings.Contains(text, "<strong>GPU\u00a05</strong>") {
+	q.Compare = &past.Comparison{Key: &other}
+	if text = pastText(t, sites, q); !strings.Contains(text, `class="beside" d="M`) || !strings.Contains(text, "<strong>GPU\u00a05</strong>") {
 		t.Error("what it is compared with is not there")
 	}
 	if !strings.Contains(text, "Who used what: GPU\u00a03 and GPU\u00a05") || !strings.Contains(text, `data-label="difference"`) {
 		t.Error("who used what in both is not there")
 	}
-	q.Compare = &serve.PastComparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}
-	if text = pastText(t, cfg, q); strings.Contains(text, "Who used what") {
+	q.Compare = &past.Comparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}
+	if text = pastText(t, sites, q); strings.Contains(text, "Who used what") {
 		t.Error("of a day of which nothing is known it is told who used what")
 	}
 }
 
 // The machine as it was, or why it can't be shown.
 func TestTheMachineAsItWas(t *testing.T) {
-	cfg, q := remembering(t, hour(t))
+	sites, q := drawn(t, hour(t))
 	q.At = pastNow.Add(-9 * time.Minute)
-	text := pastText(t, cfg, q)
+	text := pastText(t, sites, q)
 	if !strings.Contains(text, "It was read at 11:50:00.") || !strings.Contains(text, "Saturday, 14 March 2026, 11:51:00") || !strings.Contains(text, `class="headline"`) {
 		t.Error("it is not shown")
 	}
@@ -147,44 +153,35 @@ func TestTheMachineAsItWas(t *testing.T) {
 		t.Error("the time that is shown does not lead")
 	}
 	q.At = pastNow.Add(-time.Hour)
-	if text = pastText(t, cfg, q); !strings.Contains(text, "Nothing is kept of n at that time.") || strings.Contains(text, `class="headline"`) {
+	if text = pastText(t, sites, q); !strings.Contains(text, "Nothing is kept of n at that time.") || strings.Contains(text, `class="headline"`) {
 		t.Error("it is not said that nothing is kept")
 	}
 }
 
-// failing is a store whose sessions can't be read.
-type failing struct{ store.Store }
-
-func (failing) Sessions(context.Context, store.Query) iter.Seq2[store.Session, error] {
-	return func(yield func(store.Session, error) bool) {
-		yield(store.Session{}, &gpu.Advice{What: "the database can't be reached", Try: "start it again", Err: store.ErrGone})
-	}
-}
-
 func TestThePastThatIsNotWritten(t *testing.T) {
-	cfg, q := remembering(t, hour(t))
+	sites, q := drawn(t, hour(t))
 	const why = "the past is not written: the disk is full"
-	if text := pastText(t, cfg, q); strings.Contains(text, "not written") {
+	if text := pastText(t, sites, q); strings.Contains(text, "not written") {
 		t.Error("it is not written while it is")
 	}
 	failed := contract.NewPart("ok", time.Time{}).Failed(&gpu.Advice{What: why, Try: "free some space"}, pastNow)
-	cfg.Parts = func() map[string]contract.Part { return map[string]contract.Part{"history": failed} }
-	if text := pastText(t, cfg, q); !strings.Contains(text, "The past is not written: the disk is full: free some space") {
+	sites.Past.Writing = func() contract.Part { return failed }
+	if text := pastText(t, sites, q); !strings.Contains(text, "The past is not written: the disk is full: free some space") {
 		t.Error("it is not said beside what there is")
 	}
 }
 
 func TestThePastWithoutADatabase(t *testing.T) {
-	cfg, q := remembering(t, &store.Batch{})
-	if text := pastText(t, cfg, q); !strings.Contains(text, `id="past-nothing"`) {
+	sites, q := drawn(t, &store.Batch{})
+	if text := pastText(t, sites, q); !strings.Contains(text, `id="past-nothing"`) {
 		t.Error("an empty store has something to show")
 	}
-	cfg.Past.Store = failing{cfg.Past.Store}
-	page, err := cfg.PastPage(t.Context(), q)
+	sites.Past.Past.Store = &failing{Store: sites.Past.Past.Store}
+	page, err := sites.Past.Shown(t.Context(), q)
 	if err == nil {
 		t.Fatal("no error is returned")
 	}
-	if text := rendered(t, page); !strings.Contains(text, "The database can&#39;t be reached.") || !strings.Contains(text, "start it again") {
+	if text := rendered(t, page); !strings.Contains(text, "The database can&#39;t be reached.") || !strings.Contains(text, "start it") {
 		t.Errorf("the advice is missing: %s", text)
 	}
 }
@@ -192,17 +189,18 @@ func TestThePastWithoutADatabase(t *testing.T) {
 // The pages say how much is kept once that was measured, and measure nothing themselves.
 func TestHowMuchIsKept(t *testing.T) {
 	t.Parallel()
-	cfg, q := remembering(t, &store.Batch{Events: []store.Event{{ID: "1", Key: store.Key{Node: "one"}, Time: pastNow}}})
+	sites, q := drawn(t, &store.Batch{Events: []store.Event{{ID: "1", Key: store.Key{Node: "one"}, Time: pastNow}}})
 	both := func() map[string]string {
-		return map[string]string{"the past": pastText(t, cfg, q), "now": rendered(t, cfg.Page(cfg.Newest(), "", nil))}
+		now := views.NewPage(sites.Now.Input(sites.Now.Kit.Hub.Newest(), ""))
+		return map[string]string{"the past": pastText(t, sites, q), "now": rendered(t, now)}
 	}
-	cfg.Sizes = &history.Sizes{Past: cfg.Past, Interval: time.Second}
+	sites.Past.Sizes = &history.Sizes{Past: sites.Past.Past, Interval: time.Second}
 	for name, text := range both() {
 		if strings.Contains(text, `id="footprint"`) {
 			t.Errorf("%s says what was not measured", name)
 		}
 	}
-	if _, err := cfg.Sizes.Now(t.Context()); err != nil {
+	if _, err := sites.Past.Sizes.Now(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range both() {

@@ -1,33 +1,32 @@
-package serve
+package fleet_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
 // A fleet's nodes are found one by one, and processes by their node.
 func TestClusterOfManyNodes(t *testing.T) {
-	st, h := serving(t)
-	st.show(t, fixture.Fleet()...)
-	if nodes := decode[[]contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes")); len(nodes) != 3 {
+	st, h := servetest.Serving(t)
+	st.Show(t, fixture.Fleet()...)
+	if nodes := servetest.Decode[[]contract.ClusterNode](t, servetest.Get(h, "/api/v1/gpu/nodes")); len(nodes) != 3 {
 		t.Errorf("%d nodes, want 3", len(nodes))
 	}
 	for name, gpus := range map[string]int{"node-001": 1, "node-002": 2, "node-003": 1} {
-		node := decode[contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes/local/"+name))
+		node := servetest.Decode[contract.ClusterNode](t, servetest.Get(h, "/api/v1/gpu/nodes/local/"+name))
 		if node.Name != name || node.GPUCount != gpus {
 			t.Errorf("%s: %s with %d GPUs, want %d", name, node.Name, node.GPUCount, gpus)
 		}
-		processes := decode[[]contract.ClusterProcess](t, get(h, "/api/v1/gpu/processes?node_name="+name))
+		processes := servetest.Decode[[]contract.ClusterProcess](t, servetest.Get(h, "/api/v1/gpu/processes?node_name="+name))
 		if len(processes) != gpus || processes[0].Node != name {
 			t.Errorf("%s: %d processes, want %d", name, len(processes), gpus)
 		}
@@ -36,8 +35,8 @@ func TestClusterOfManyNodes(t *testing.T) {
 
 // Whatever is written for a node or a cluster, the answer says what is known.
 func TestClusterNames(t *testing.T) {
-	st, h := serving(t)
-	st.show(t, fixture.Workstation())
+	st, h := servetest.Serving(t)
+	st.Show(t, fixture.Workstation())
 	for _, name := range []string{
 		"-1", strings.Repeat("9", 5000), "WORKSTATION", "work station", "a/b", "\xff\xfe", "\x00", "%77orkstation", "..", "<script>", "null",
 	} {
@@ -54,126 +53,46 @@ func TestClusterNames(t *testing.T) {
 			if name == ".." && strings.Contains(path, "/..") {
 				continue // leads to another address
 			}
-			if detail := isProblem(t, get(h, path), status); len(detail) > 400 {
+			if detail := servetest.IsProblem(t, servetest.Get(h, path), status); len(detail) > 400 {
 				t.Errorf("%.60q: the detail has %d bytes", path, len(detail))
 			}
 		}
-		if got := get(h, "/api/v1/gpu/processes?node_name="+url.QueryEscape(name)).Body.String(); got != "[]" {
+		if got := servetest.Get(h, "/api/v1/gpu/processes?node_name="+url.QueryEscape(name)).Body.String(); got != "[]" {
 			t.Errorf("%q has the processes %s", name, got)
 		}
 	}
-	if w := get(h, "/api/v1/gpu/nodes/%6Cocal/work%73tation"); w.Code != 200 {
+	if w := servetest.Get(h, "/api/v1/gpu/nodes/%6Cocal/work%73tation"); w.Code != 200 {
 		t.Errorf("a name that is written with escapes: status %d", w.Code)
-	}
-}
-
-// An answer about the snapshot may be kept until the next reading is due, and
-// not a moment longer; what may change in between is asked for each time.
-func TestCacheFitsTheInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // no time passes while it is asked
-		for _, tt := range []struct {
-			age, interval time.Duration
-			want          string
-		}{
-			{0, time.Minute, "private, max-age=60"},
-			{time.Nanosecond, time.Minute, "private, max-age=59"},
-			{18500 * time.Millisecond, time.Minute, "private, max-age=41"},
-			{59500 * time.Millisecond, time.Minute, "no-cache"},
-			{61 * time.Second, time.Minute, "no-cache"},
-			{0, 250 * time.Millisecond, "no-cache"},
-			{-time.Hour, time.Minute, "no-cache"}, // the clock was set back
-		} {
-			st, h := serving(t, func(c *Config) { c.Monitor.Interval = tt.interval })
-			check := func(path, want string) {
-				t.Helper()
-				if got := get(h, path).Header().Get("Cache-Control"); got != want {
-					t.Errorf("%v old, each %v: %s has %q, want %q", tt.age, tt.interval, path, got, want)
-				}
-			}
-			check("/api/gpu/devices", "no-cache")
-			snap := fixture.Workstation()
-			snap.Time = time.Now().Add(-tt.age)
-			st.show(t, snap)
-			for _, path := range []string{
-				"/", "/gpu/info", "/gpu/metrics", "/gpu/metrics/0", "/api/gpu/devices", "/api/v1/monitoring/gpu-metrics",
-				"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary",
-			} {
-				check(path, tt.want)
-			}
-			for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/openapi.json", "/docs"} {
-				check(path, "no-cache")
-			}
-			check("/health", "no-store")
-		}
-	})
-}
-
-// A source that failed is tried again before the next reading.
-func TestNothingIsKeptWhileASourceFails(t *testing.T) {
-	st, h := serving(t, func(c *Config) { c.Monitor.Interval = time.Hour })
-	for what, change := range map[string]func(*gpu.Snapshot){
-		"a failure": func(s *gpu.Snapshot) { s.Failures = []gpu.Failure{{Source: gpu.SourceNVML}} },
-		"no device": func(s *gpu.Snapshot) { s.Devices = nil },
-	} {
-		snap := fixture.Workstation()
-		snap.Time = time.Now()
-		change(snap)
-		st.show(t, snap)
-		for _, path := range []string{"/gpu/info", "/api/gpu/devices", "/api/gpu/driver", "/api/v1/gpu/nodes"} {
-			if got := get(h, path).Header().Get("Cache-Control"); got != "no-cache" {
-				t.Errorf("%s: %s has %q", what, path, got)
-			}
-		}
 	}
 }
 
 // Each answer of the cluster has its own ETag, kept until there is another
 // snapshot.
 func TestClusterRevalidation(t *testing.T) {
-	st, h := serving(t)
-	st.show(t, fixture.Server())
+	st, h := servetest.Serving(t)
+	st.Show(t, fixture.Server())
 	tags := map[string]string{}
 	for _, path := range []string{
 		"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/dgx-1", "/api/v1/gpu/processes", "/api/v1/gpu/summary", "/api/v1/gpu/summary?cluster_id=local",
 		"/api/v1/monitoring/gpu-metrics",
 	} {
-		tag := get(h, path).Header().Get("ETag")
+		tag := servetest.Get(h, path).Header().Get("ETag")
 		if other, taken := tags[tag]; taken || tag == "" {
 			t.Errorf("%s has the ETag %q of %s", path, tag, other)
 		}
 		tags[tag] = path
-		if w := get(h, path, "If-None-Match: "+tag); w.Code != http.StatusNotModified {
+		if w := servetest.Get(h, path, "If-None-Match: "+tag); w.Code != http.StatusNotModified {
 			t.Errorf("%s: status %d for its own ETag", path, w.Code)
 		}
 	}
-	st.show(t, fixture.BrokenServer())
+	st.Show(t, fixture.BrokenServer())
 	for tag, path := range tags {
-		if w := get(h, path, "If-None-Match: "+tag); w.Code != http.StatusOK {
+		if w := servetest.Get(h, path, "If-None-Match: "+tag); w.Code != http.StatusOK {
 			t.Errorf("%s: status %d after another snapshot", path, w.Code)
 		}
 	}
-	if got := fmt.Sprint(len(decode[[]contract.ClusterProcess](t, get(h, "/api/v1/gpu/processes")))); got != "6" {
+	if got := fmt.Sprint(len(servetest.Decode[[]contract.ClusterProcess](t, servetest.Get(h, "/api/v1/gpu/processes")))); got != "6" {
 		t.Errorf("%s processes, want 6", got)
-	}
-}
-
-// A query that can't be read is refused, and not taken for none.
-func TestQueriesThatCanNotBeRead(t *testing.T) {
-	st, h := serving(t)
-	st.show(t, fixture.Workstation())
-	for _, path := range []string{
-		"/api/v1/gpu/nodes", "/api/v1/gpu/nodes/workstation", "/api/v1/gpu/nodes/local/workstation", "/api/v1/gpu/processes", "/api/v1/gpu/summary", "/api/gpu/recent",
-	} {
-		for _, query := range []string{"a=1;cluster_id=nope", "gpu=0;gpu=1", ";", "cluster_id=%", "cluster_id=local&gpu=%zz", "node_name=a;b"} {
-			if detail := isProblem(t, get(h, path+"?"+query), http.StatusUnprocessableEntity); !strings.Contains(detail, "the query") || !strings.Contains(detail, "%3B") {
-				t.Errorf("%s?%s: %q", path, query, detail)
-			}
-		}
-		for _, query := range []string{"", "a=1&cluster_id=local", "unknown=%3B%25", "&&", "a"} {
-			if w := get(h, path+"?"+query); w.Code != http.StatusOK {
-				t.Errorf("%s?%s: status %d: %s", path, query, w.Code, w.Body)
-			}
-		}
 	}
 }
 
@@ -190,7 +109,7 @@ func TestRealClusters(t *testing.T) {
 		}
 		moments = append(moments, insight.Of(&snap).At(place, insight.Link{}))
 	}
-	_, h := serving(t, func(c *Config) {
+	_, h := servetest.Serving(t, func(c *servetest.Rig) {
 		c.Newest = func() *insight.Fleet { return insight.NewFleet(moments...) }
 		c.Clusters = func() []string { return []string{"lab", "prod", "new"} }
 	})
@@ -206,7 +125,7 @@ func TestRealClusters(t *testing.T) {
 		"/api/v1/gpu/processes?node_name=" + url.QueryEscape("lab:gpu-1"): "lab/gpu-1",
 	} {
 		var got []string
-		for _, n := range decode[[]struct{ Node_name, Cluster_id string }](t, get(h, path)) { //nolint:revive // as on the wire
+		for _, n := range servetest.Decode[[]struct{ Node_name, Cluster_id string }](t, servetest.Get(h, path)) { //nolint:revive // as on the wire
 			got = append(got, n.Cluster_id+"/"+n.Node_name)
 		}
 		if strings.Join(got, " ") != want {
@@ -214,12 +133,12 @@ func TestRealClusters(t *testing.T) {
 		}
 	}
 	for path, cluster := range map[string]string{"lab/gpu-1": "lab", "prod/gpu-1": "prod", "gpu-1?cluster_id=prod": "prod", "local/node-003": "local"} {
-		if n := decode[contract.ClusterNode](t, get(h, "/api/v1/gpu/nodes/"+path)); n.Cluster != cluster || (n.Labels["rack"] == "7") != (cluster == "lab") {
+		if n := servetest.Decode[contract.ClusterNode](t, servetest.Get(h, "/api/v1/gpu/nodes/"+path)); n.Cluster != cluster || (n.Labels["rack"] == "7") != (cluster == "lab") {
 			t.Errorf("%s: %s with the labels %v", path, n.Cluster, n.Labels)
 		}
 	}
 	for path, gpus := range map[string]int{"": 4, "?cluster_id=lab": 1, "?cluster_id=prod": 2, "?cluster_id=local": 1} {
-		if got := decode[contract.ClusterSummary](t, get(h, "/api/v1/gpu/summary"+path)); got.GPUCount != gpus {
+		if got := servetest.Decode[contract.ClusterSummary](t, servetest.Get(h, "/api/v1/gpu/summary"+path)); got.GPUCount != gpus {
 			t.Errorf("summary%s: %d GPUs, want %d", path, got.GPUCount, gpus)
 		}
 	}
@@ -227,9 +146,39 @@ func TestRealClusters(t *testing.T) {
 		"/api/v1/gpu/nodes?cluster_id=new": 400, "/api/v1/gpu/nodes?cluster_id=other": 404, "/api/v1/gpu/nodes/new/gpu-1": 404,
 		"/api/v1/gpu/nodes/local/gpu-1": 404, "/api/v1/gpu/nodes/prod/node-003": 404, "/api/v1/gpu/summary?cluster_id=new": 400,
 	} {
-		detail := isProblem(t, get(h, path), status)
+		detail := servetest.IsProblem(t, servetest.Get(h, path), status)
 		if path == "/api/v1/gpu/nodes?cluster_id=other" && !strings.Contains(detail, "lab") {
 			t.Errorf("%s does not say which there are: %s", path, detail)
+		}
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	server := fixture.BrokenServer()
+	f := insight.Of(server).Alone()
+	for _, tt := range []struct {
+		path   string
+		answer any
+	}{
+		{"/api/v1/monitoring/gpu-metrics", contract.NewFleet(servetest.Monitor, f)},
+		{"/api/v1/gpu/nodes", contract.NewClusterNodes(f)},
+		{"/api/v1/gpu/nodes?cluster_id=local", contract.NewClusterNodes(f)},
+		{"/api/v1/gpu/nodes/dgx-1", contract.NewClusterNodes(f)[0]},
+		{"/api/v1/gpu/nodes/local/dgx-1", contract.NewClusterNodes(f)[0]},
+		{"/api/v1/gpu/processes", contract.NewClusterProcesses(contract.NewClusterNodes(f))},
+		{"/api/v1/gpu/processes?node_name=dgx-1&cluster_id=local", contract.NewClusterProcesses(contract.NewClusterNodes(f))},
+		{"/api/v1/gpu/processes?node_name=dgx-2", []contract.ClusterProcess{}},
+		{"/api/v1/gpu/summary", contract.NewClusterSummary(servetest.Monitor, f, nil)},
+		{"/api/v1/gpu/summary?cluster_id=local", contract.NewClusterSummary(servetest.Monitor, f, new(contract.LocalCluster))},
+	} {
+		st, h := servetest.Serving(t)
+		st.Show(t, server)
+		want, err := json.Marshal(tt.answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := servetest.Get(h, tt.path); w.Code != http.StatusOK || w.Body.String() != string(want) {
+			t.Errorf("%s: status %d\ngot  %s\nwant %s", tt.path, w.Code, w.Body, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package serve
+package past_test
 
 import (
 	"cmp"
@@ -23,17 +23,15 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/a-h/templ"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
-	"github.com/gpuwhy/gpuwhy/internal/forecast/outlook"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/storetest"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
@@ -63,7 +61,7 @@ func remembering(t *testing.T, change ...func(*store.Batch)) http.Handler {
 	if err := m.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	_, h := serving(t, func(c *Config) { c.Past.Store, c.Sizes.Past.Store, c.Price = m, m, 0.5 })
+	_, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past.Store, c.Sizes.Past.Store, c.Price = m, m, 0.5 })
 	return h
 }
 
@@ -81,65 +79,65 @@ func decoded[T any](t *testing.T, w *httptest.ResponseRecorder) (out T) {
 func TestThePast(t *testing.T) {
 	t.Parallel()
 	h := remembering(t)
-	history := decoded[contract.History](t, get(h, "/api/gpu/history?from=-30m&metric=power_draw&gpu=3&step=60&tz=UTC"))
+	history := decoded[contract.History](t, servetest.Get(h, "/api/gpu/history?from=-30m&metric=power_draw&gpu=3&step=60&tz=UTC"))
 	if len(history.GPUs) != 1 || history.Points < 30 || history.TimeZone != "UTC" || history.GPUs[0].Metrics["power_draw"].Mean[5] != gpu.Of(200.0) || history.Tier != "1m" {
 		t.Errorf("history: %+v", history)
 	}
 	repeated := "/api/gpu/history?from=-5h30m&step=1s" + strings.Repeat("&metric=power_draw&metric=utilization_gpu", 700)
-	if once := get(h, repeated); len(decoded[contract.History](t, once).GPUs[0].Metrics) != 2 {
+	if once := servetest.Get(h, repeated); len(decoded[contract.History](t, once).GPUs[0].Metrics) != 2 {
 		t.Errorf("of metrics that are repeated: %d", once.Body.Len())
 	}
-	if all := decoded[contract.History](t, get(h, "/api/gpu/history")); len(all.GPUs[0].Metrics) < 7 {
+	if all := decoded[contract.History](t, servetest.Get(h, "/api/gpu/history")); len(all.GPUs[0].Metrics) < 7 {
 		t.Errorf("of all metrics: %d", len(all.GPUs[0].Metrics))
 	}
 	for _, query := range []string{"from=-29m30s&step=10m", "from=-29m30s", "from=-1h&step=1h", "from=-10m&step=1h", "from=-1.5h&step=0.5h", "from=-10m&step=1d"} {
-		h := decoded[contract.History](t, get(h, "/api/gpu/history?metric=power_draw&tz=UTC&"+query))
+		h := decoded[contract.History](t, servetest.Get(h, "/api/gpu/history?metric=power_draw&tz=UTC&"+query))
 		if h.Start < h.From || h.Points < 1 || len(h.GPUs) != 1 {
 			t.Errorf("%s: a history from %s begins at %s with %d points", query, h.From, h.Start, h.Points)
 		}
 	}
-	if list := decoded[contract.PastSessions](t, get(h, "/api/gpu/sessions?from=-2h&user=mchen")); len(list.Sessions) != 1 || list.Sessions[0].GPUID != 3 {
+	if list := decoded[contract.PastSessions](t, servetest.Get(h, "/api/gpu/sessions?from=-2h&user=mchen")); len(list.Sessions) != 1 || list.Sessions[0].GPUID != 3 {
 		t.Errorf("sessions: %+v", list)
 	}
-	if list := decoded[contract.PastSessions](t, get(h, "/api/gpu/sessions?from=-2h&user=nobody")); list.Sessions == nil || len(list.Sessions) != 0 {
+	if list := decoded[contract.PastSessions](t, servetest.Get(h, "/api/gpu/sessions?from=-2h&user=nobody")); list.Sessions == nil || len(list.Sessions) != 0 {
 		t.Errorf("sessions of nobody: %+v", list)
 	}
-	usage := decoded[contract.PastUsage](t, get(h, "/api/gpu/usage?from=-1h&by=gpu"))
+	usage := decoded[contract.PastUsage](t, servetest.Get(h, "/api/gpu/usage?from=-1h&by=gpu"))
 	if len(usage.Rows) != 1 || math.Round(usage.Rows[0].Held*1000) != 1000 || *usage.Rows[0].KWh != 0.2 || *usage.Rows[0].Cost != 0.1 || usage.Rows[0].GPU.GPUID != 3 {
 		t.Errorf("usage: %+v", usage)
 	}
 	for by, want := range map[string]string{"node": "node", "cluster": "local", "container": "", "unit": ""} {
-		if usage := decoded[contract.PastUsage](t, get(h, "/api/gpu/usage?from=-1h&by="+by)); len(usage.Rows) != 1 || usage.Rows[0].Name != want || usage.Rows[0].Devices != 1 {
+		if usage := decoded[contract.PastUsage](t, servetest.Get(h, "/api/gpu/usage?from=-1h&by="+by)); len(usage.Rows) != 1 || usage.Rows[0].Name != want || usage.Rows[0].Devices != 1 {
 			t.Errorf("usage by %s: %+v", by, usage)
 		}
 	}
-	if events := decoded[contract.PastEvents](t, get(h, "/api/events?from=-2h&kind=xid")); len(events.Events) != 1 || events.Events[0].Text != "XID 31" {
+	if events := decoded[contract.PastEvents](t, servetest.Get(h, "/api/events?from=-2h&kind=xid")); len(events.Events) != 1 || events.Events[0].Text != "XID 31" {
 		t.Errorf("events: %+v", events)
 	}
-	readings := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?from=-2h&metric=power_draw"))
+	readings := decoded[contract.PastReadings](t, servetest.Get(h, "/api/gpu/readings?from=-2h&metric=power_draw"))
 	if len(readings.Readings) != 720 || readings.Tier != "raw" || readings.Readings[0].Mean["power_draw"] != gpu.Of(200.0) || readings.Readings[0].GPUID != 3 {
 		t.Errorf("readings: %d of %s", len(readings.Readings), readings.Tier)
 	}
-	if minutes := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?from=-2h&tier=1m&gpu=3")); minutes.Tier != "1m" || len(minutes.Readings) != 720 {
+	if minutes := decoded[contract.PastReadings](t, servetest.Get(h, "/api/gpu/readings?from=-2h&tier=1m&gpu=3")); minutes.Tier != "1m" || len(minutes.Readings) != 720 {
 		t.Errorf("of minutes that are not made yet: %d of %s", len(minutes.Readings), minutes.Tier)
 	}
-	if hours := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?from=-2h&tier=6h&gpu=3")); hours.Tier != "6h" {
+	if hours := decoded[contract.PastReadings](t, servetest.Get(h, "/api/gpu/readings?from=-2h&tier=6h&gpu=3")); hours.Tier != "6h" {
 		t.Errorf("of six hours: %d of %s", len(hours.Readings), hours.Tier)
 	}
-	if machine := decoded[contract.PastReadings](t, get(h, "/api/gpu/readings?metric=cpu_percent")); len(machine.Readings) != 0 {
+	if machine := decoded[contract.PastReadings](t, servetest.Get(h, "/api/gpu/readings?metric=cpu_percent")); len(machine.Readings) != 0 {
 		t.Errorf("of a machine that was never read: %+v", machine)
 	}
-	if causes := decoded[contract.PastCauses](t, get(h, "/api/gpu/causes?from=-2h")); len(causes.Causes) != 1 || causes.Causes[0].Kind != "work" {
+	if causes := decoded[contract.PastCauses](t, servetest.Get(h, "/api/gpu/causes?from=-2h")); len(causes.Causes) != 1 || causes.Causes[0].Kind != "work" {
 		t.Errorf("causes: %+v", causes)
 	}
-	size := decoded[contract.PastSize](t, get(h, "/api/gpu/history/size"))
+	size := decoded[contract.PastSize](t, servetest.Get(h, "/api/gpu/history/size"))
 	if len(size.Kinds) != 8 || size.Kinds[0].Rows != 720 || size.Bytes != 724 || size.Full != 724 || size.Kinds[0].For != nil || size.How == "" {
 		t.Errorf("size: %+v", size)
 	}
-	if why := decoded[contract.PastWhy](t, get(h, "/api/gpu/why?from=-1h")); why.Sentence != "The whole time, =cmd() of mchen ran on GPU 3." {
+	if why := decoded[contract.PastWhy](t, servetest.Get(h, "/api/gpu/why?from=-1h")); why.Sentence != "The whole time, =cmd() of mchen ran on GPU 3." {
 		t.Errorf("why: %+v", why)
 	}
-	if why := get(h, "/api/gpu/why"); why.Code != http.StatusOK || !strings.Contains(why.Body.String(), `"headline"`) {
+	if why := servetest.Get(h, "/api/gpu/why"); why.Code != http.StatusOK || !strings.Contains(why.Body.String(), `"headline"`) {
 		t.Errorf("why now: %d %s", why.Code, why.Body)
 	}
 }
@@ -156,46 +154,12 @@ func TestReadingsInTheOrderOfPlaces(t *testing.T) {
 		}
 	})
 	var got []string
-	for _, g := range decoded[contract.History](t, get(h, "/api/gpu/history?from=-1h&metric=power_draw&step=5")).GPUs {
+	for _, g := range decoded[contract.History](t, servetest.Get(h, "/api/gpu/history?from=-1h&metric=power_draw&step=5")).GPUs {
 		got = append(got, g.GPUUUID)
 	}
 	if want := []string{"GPU-9", "GPU-5", "GPU-1", "GPU-3a"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-}
-
-// What comes next is of the GPUs that there are now; without a past there is none.
-func TestForecasts(t *testing.T) {
-	t.Parallel()
-	asked := 0
-	st, h := serving(t, func(c *Config) {
-		c.Forecast = func(p insight.Part) *outlook.Outlook {
-			if asked++; p.Device.Index > 0 {
-				return nil
-			}
-			o := &outlook.Outlook{At: fixture.Time}
-			o.MemoryFull = method.Forecast{Kind: method.KindMemoryFull, Why: method.NoGrowth}
-			return o
-		}
-	})
-	if none := decoded[contract.Forecasts](t, get(h, "/api/gpu/forecast")); none.GPUs == nil || len(none.GPUs) > 0 {
-		t.Errorf("before the first reading: %+v", none)
-	}
-	st.show(t, fixture.Server())
-	all := decoded[contract.Forecasts](t, get(h, "/api/gpu/forecast"))
-	if len(all.GPUs) != asked || asked == 0 || *all.GPUs[0].Made == "" || len(all.GPUs[0].Forecasts) != 6 || all.TimeZone == "" {
-		t.Fatalf("of %d GPUs: %+v", asked, all)
-	}
-	if f := all.GPUs[0].Forecasts[0]; f.Shown || f.Reason != "no growth" || f.Text != "There is no forecast yet: no growth." || f.Value.Present() || f.Error.Present() {
-		t.Errorf("%+v", f)
-	}
-	one := decoded[contract.Forecasts](t, get(h, "/api/gpu/forecast?gpu=0"))
-	if len(one.GPUs) != 1 || one.GPUs[0].GPUUUID != all.GPUs[0].GPUUUID {
-		t.Errorf("%+v", one)
-	}
-	isProblem(t, get(h, "/api/gpu/forecast?gpu=99"), http.StatusNotFound)
-	_, off := serving(t, func(c *Config) { c.Past = nil })
-	isProblem(t, get(off, "/api/gpu/forecast"), http.StatusNotFound)
 }
 
 // As tables, and compressed, the answers say the same. A text is never a formula.
@@ -207,7 +171,7 @@ func TestThePastAsTables(t *testing.T) {
 		"/api/gpu/readings?tier=1m&metric=power_draw": 720, "/api/gpu/causes": 1, "/api/gpu/why?from=-1h": 1,
 		"/api/events?kind=clock_set": 0,
 	} {
-		w := get(h, path, "Accept: text/csv")
+		w := servetest.Get(h, path, "Accept: text/csv")
 		table, err := csv.NewReader(w.Body).ReadAll()
 		if err != nil || len(table) < rows || len(table) > rows+1 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/csv") {
 			t.Errorf("%s: %v, %d lines, %v", path, err, len(table), w.Header())
@@ -219,7 +183,7 @@ func TestThePastAsTables(t *testing.T) {
 		values := u.Query()
 		values.Set("format", "csv")
 		u.RawQuery = values.Encode()
-		zipped := get(h, u.String(), "Accept-Encoding: gzip")
+		zipped := servetest.Get(h, u.String(), "Accept-Encoding: gzip")
 		zr, err := gzip.NewReader(zipped.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -245,9 +209,9 @@ func (hostile) Sessions(context.Context, store.Query) iter.Seq2[store.Session, e
 // In a table no text moves the cursor, or begins a line of its own.
 func TestTextsInTables(t *testing.T) {
 	t.Parallel()
-	_, h := serving(t, func(c *Config) { c.Past = &history.Past{Store: hostile{storetest.NewModel()}, Now: c.Past.Now} })
+	_, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past = &history.Past{Store: hostile{storetest.NewModel()}, Now: c.Past.Now} })
 	for _, path := range []string{"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/usage?from=-1h&by=process&format=csv"} {
-		text := get(h, path).Body.String()
+		text := servetest.Get(h, path).Body.String()
 		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) || strings.Count(text, "\n") != 2 {
 			t.Errorf("%s: %q", path, text)
 		}
@@ -266,7 +230,7 @@ func TestNamesOfTables(t *testing.T) {
 		"/api/gpu/sessions?from=-1h&format=csv", "/api/gpu/sessions?from=-2h&format=csv", "/api/gpu/usage?from=-1h&format=csv", "/api/gpu/usage?by=gpu&from=-1h&format=csv",
 		"/api/gpu/readings?metric=power_draw&from=-1h&format=csv", "/api/gpu/history?from=-1h&format=csv", "/api/gpu/why?from=-1h&format=csv",
 	} {
-		w := get(h, path)
+		w := servetest.Get(h, path)
 		_, params, err := mime.ParseMediaType(w.Header().Get("Content-Disposition"))
 		name := params["filename"]
 		what, _, _ := strings.Cut(strings.TrimPrefix(path, "/api/gpu/"), "?")
@@ -275,12 +239,12 @@ func TestNamesOfTables(t *testing.T) {
 		}
 		seen[name] = path
 	}
-	q := pastRequest{devices: map[store.Key]store.Device{{Node: "a\"b/c\r\n é"}: {}}}
-	long := pastRequest{devices: map[store.Key]store.Device{{Node: strings.Repeat("n", 300)}: {}}}
-	if got := long.file("history", ""); len(got) > 200 {
+	odd := map[store.Key]store.Device{{Node: "a\"b/c\r\n é"}: {}}
+	long := map[store.Key]store.Device{{Node: strings.Repeat("n", 300)}: {}}
+	if got := past.File(long, "history", ""); len(got) > 200 {
 		t.Errorf("%d bytes: no file system takes that", len(got))
 	}
-	if got := q.file("usage", ""); strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-_.T") != "" {
+	if got := past.File(odd, "usage", ""); strings.Trim(got, "abcdefghijklmnopqrstuvwxyz0123456789-_.T") != "" {
 		t.Errorf("%q", got)
 	}
 }
@@ -311,20 +275,20 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/readings?metric=moon":                                   "there is no metric",
 		"/api/gpu/history?from=1700-01-01T00:00:00Z&to=2262-12-31T00:00:00Z&step=2562047h": "longer than 100 years",
 	} {
-		if detail := isProblem(t, get(h, path), http.StatusUnprocessableEntity); !strings.Contains(detail, want) {
+		if detail := servetest.IsProblem(t, servetest.Get(h, path), http.StatusUnprocessableEntity); !strings.Contains(detail, want) {
 			t.Errorf("%s: %s", path, detail)
 		}
 	}
-	isProblem(t, get(h, "/api/gpu/history?gpu=4"), http.StatusNotFound)
-	if berlin := decoded[contract.History](t, get(h, "/api/gpu/history?tz=europe/berlin")); berlin.TimeZone != "Europe/Berlin" {
+	servetest.IsProblem(t, servetest.Get(h, "/api/gpu/history?gpu=4"), http.StatusNotFound)
+	if berlin := decoded[contract.History](t, servetest.Get(h, "/api/gpu/history?tz=europe/berlin")); berlin.TimeZone != "Europe/Berlin" {
 		t.Errorf("the zone is %s", berlin.TimeZone)
 	}
-	if hours := decoded[contract.History](t, get(h, "/api/gpu/history?from=9:00..9:30&tz=-09:30")); hours.TimeZone != "-09:30" || !strings.HasSuffix(hours.From, "T18:30:00.000000Z") {
+	if hours := decoded[contract.History](t, servetest.Get(h, "/api/gpu/history?from=9:00..9:30&tz=-09:30")); hours.TimeZone != "-09:30" || !strings.HasSuffix(hours.From, "T18:30:00.000000Z") {
 		t.Errorf("the zone is %s, from %s", hours.TimeZone, hours.From)
 	}
-	_, off := serving(t, func(c *Config) { c.Past, c.Sizes = nil, nil })
-	isProblem(t, get(off, "/api/gpu/history/size"), http.StatusNotFound)
-	isProblem(t, get(off, "/api/gpu/history"), http.StatusNotFound)
+	_, off := servetest.Serving(t, func(c *servetest.Rig) { c.Past, c.Sizes = nil, nil })
+	servetest.IsProblem(t, servetest.Get(off, "/api/gpu/history/size"), http.StatusNotFound)
+	servetest.IsProblem(t, servetest.Get(off, "/api/gpu/history"), http.StatusNotFound)
 }
 
 // Who narrows an answer never gets all of it: what an address does not take is refused, below the address of a node too.
@@ -336,8 +300,8 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 	if err := m.Write(t.Context(), known); err != nil {
 		t.Fatal(err)
 	}
-	st, h := serving(t, func(c *Config) { c.Past.Store, c.Sizes.Past.Store = m, m })
-	st.show(t, of)
+	st, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past.Store, c.Sizes.Past.Store = m, m })
+	st.Show(t, of)
 	here := "/node/" + of.Node
 	const unknown = ` is not supported by /api/gpu/`
 	for path, want := range map[string]string{
@@ -367,7 +331,7 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 		"/api/gpu/sessions?format=csv&format=json":     `"format" is given twice`,
 		"/api/gpu/sessions?%00=1":                      `"\x00"` + unknown,
 	} {
-		if detail := isProblem(t, get(h, path), http.StatusBadRequest); !strings.Contains(detail, want) {
+		if detail := servetest.IsProblem(t, servetest.Get(h, path), http.StatusBadRequest); !strings.Contains(detail, want) {
 			t.Errorf("%s: %s", path, detail)
 		}
 	}
@@ -375,7 +339,7 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 		"/api/gpu/metrics?anything=1", "/api/gpu/summary?a=1&a=2", "/gpu/metrics?user=x", "/api/v1/gpu/nodes?x=", "/api/gpu/why/0?user=x",
 		"/api/gpu/sessions?gpu=3&gpu=3&user=mchen", here + "/api/gpu/sessions?node=" + of.Node, "/api/gpu/history?metric=power_draw&metric=temperature_celsius",
 	} {
-		if w := get(h, path); w.Code != http.StatusOK {
+		if w := servetest.Get(h, path); w.Code != http.StatusOK {
 			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
 		}
 	}
@@ -410,7 +374,7 @@ func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Ses
 func TestADatabaseThatFails(t *testing.T) {
 	t.Parallel()
 	for _, after := range []int{0, 2} {
-		_, h := serving(t, func(c *Config) {
+		_, h := servetest.Serving(t, func(c *servetest.Rig) {
 			c.Past = &history.Past{Store: &failing{Store: storetest.NewModel(), after: after}, Now: c.Past.Now}
 		})
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -440,14 +404,11 @@ func TestADatabaseThatFails(t *testing.T) {
 func TestADatabaseThatIsBusy(t *testing.T) {
 	t.Parallel()
 	for as, want := range map[error]string{store.ErrBusy: "5", store.ErrGone: ""} {
-		_, h := serving(t, func(c *Config) {
+		_, h := servetest.Serving(t, func(c *servetest.Rig) {
 			c.Past = &history.Past{Store: &failing{Store: storetest.NewModel(), as: as}, Now: c.Past.Now}
-			c.PastPage = func(context.Context, *PastQuestion) (templ.Component, error) {
-				return templ.Raw("the page"), &gpu.Advice{What: "it has much to do", Try: "wait", Err: as}
-			}
 		})
 		for _, path := range []string{"/api/gpu/sessions", "/past"} {
-			w := get(h, path)
+			w := servetest.Get(h, path)
 			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != want {
 				t.Errorf("%s: %d, come again after %q, want %q", path, w.Code, w.Header().Get("Retry-After"), want)
 			}
@@ -473,22 +434,18 @@ func (s *holding) Frames(context.Context, store.Query) iter.Seq2[store.Frame, er
 func TestMuchAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := &holding{storetest.NewModel(), make(chan struct{}), make(chan struct{})}
-	_, h := serving(t, func(c *Config) {
+	_, h := servetest.Serving(t, func(c *servetest.Rig) {
 		c.Past.Store = s
-		c.PastPage = func(ctx context.Context, q *PastQuestion) (templ.Component, error) {
-			_, err := c.Past.Moment(ctx, "node", q.At, insight.NewStage())
-			return templ.NopComponent, err
-		}
 	})
 	var first sync.WaitGroup
 	for range 2 {
-		first.Go(func() { isProblem(t, get(h, "/api/gpu/at"), http.StatusNotFound) })
+		first.Go(func() { servetest.IsProblem(t, servetest.Get(h, "/api/gpu/at"), http.StatusNotFound) })
 		<-s.asked
 	}
 	var next sync.WaitGroup
 	for _, path := range []string{"/api/gpu/at", "/past?at=now"} {
 		next.Go(func() {
-			if w := get(h, path); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" {
+			if w := servetest.Get(h, path); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" {
 				t.Errorf("%s: status %d, %v", path, w.Code, w.Header())
 			}
 		})
@@ -513,7 +470,7 @@ func TestTheNodeOfAnIndex(t *testing.T) {
 		"gpu=3": {"before", "node"}, "gpu=3&node=node": {"node"}, "gpu=3&node=before": {"before"}, "node=before": {"before"}, "gpu=9": {}, "gpu=5&node=x": {},
 		"gpu=" + gpu3.UUID: {"before", "node"}, "": {"before", "node"},
 	} {
-		list := decoded[contract.PastSessions](t, get(h, "/api/gpu/sessions?from=-2h&"+query))
+		list := decoded[contract.PastSessions](t, servetest.Get(h, "/api/gpu/sessions?from=-2h&"+query))
 		got := []string{}
 		for _, s := range list.Sessions {
 			got = append(got, s.Node)
@@ -522,11 +479,11 @@ func TestTheNodeOfAnIndex(t *testing.T) {
 			t.Errorf("%s: of %q, want %q", query, got, nodes)
 		}
 	}
-	if detail := isProblem(t, get(h, "/api/gpu/history?gpu=5"), http.StatusBadRequest); !strings.Contains(detail, "node=NAME") {
+	if detail := servetest.IsProblem(t, servetest.Get(h, "/api/gpu/history?gpu=5"), http.StatusBadRequest); !strings.Contains(detail, "node=NAME") {
 		t.Error(detail)
 	}
-	isProblem(t, get(h, "/api/gpu/history?node=nobody"), http.StatusNotFound)
-	isProblem(t, get(h, "/api/gpu/history?gpu=9&node=node"), http.StatusNotFound)
+	servetest.IsProblem(t, servetest.Get(h, "/api/gpu/history?node=nobody"), http.StatusNotFound)
+	servetest.IsProblem(t, servetest.Get(h, "/api/gpu/history?gpu=9&node=node"), http.StatusNotFound)
 }
 
 // A GPU is chosen as people call it.
@@ -544,7 +501,7 @@ func TestAGPUAsItIsCalled(t *testing.T) {
 		"node-002": "node-002/0 node-002/1 node-002/2", "a100": "node-001/0 node-001/1 node-001/2", "RTX 4090": "rtx/0 rtx/1 rtx/2", "rtx 1": "rtx/1",
 		"3": "", "100": "", "GPU-1": "", "node-001 GPU 7": "", "x": "", "": "",
 	} {
-		name, keys := called(devices, text)
+		name, keys := past.Called(devices, text)
 		var got []string
 		for _, k := range keys {
 			got = append(got, fmt.Sprintf("%s/%d", k.Node, devices[k].Index))
@@ -553,7 +510,7 @@ func TestAGPUAsItIsCalled(t *testing.T) {
 			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
-	if name, keys := called(devices, "gpu 2"); name != "2" || keys != nil {
+	if name, keys := past.Called(devices, "gpu 2"); name != "2" || keys != nil {
 		t.Errorf("an index is %q, %v", name, keys)
 	}
 }
@@ -579,7 +536,7 @@ func TestTheSameGPUUnderAnotherName(t *testing.T) {
 	} {
 		now, other := store.Device{Node: "now", UUID: c.uuid, Kind: c.kind, First: at(20), Last: at(40)}, store.Device{Node: "was", UUID: c.uuid, Kind: c.was, First: at(0), Last: c.last}
 		devices := map[store.Key]store.Device{now.Key(): now, other.Key(): other, {Node: "was", UUID: "GPU-2"}: {Node: "was", UUID: "GPU-2", Kind: c.kind}}
-		got := before(devices, []store.Key{now.Key()}, map[string]bool{"now": true, "was": c.read})
+		got := past.Before(devices, []store.Key{now.Key()}, map[string]bool{"now": true, "was": c.read})
 		if found := slices.Equal(got, []store.Key{other.Key()}); found != c.want || !found && got != nil {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -589,36 +546,40 @@ func TestTheSameGPUUnderAnotherName(t *testing.T) {
 // The page is asked what its address says; what can't be read is said on it.
 func TestThePastPage(t *testing.T) {
 	t.Parallel()
-	var asked *PastQuestion
-	var failed error
 	base := &store.Batch{Devices: []store.Device{{Node: gpu3.Node, UUID: gpu3.UUID, Index: 3}, {Node: gpu3.Node, UUID: "GPU-4", Index: 4}}}
 	m := storetest.NewModel()
 	if err := m.Write(t.Context(), base); err != nil {
 		t.Fatal(err)
 	}
-	page := func(c *Config) {
-		c.PastPage = func(_ context.Context, q *PastQuestion) (templ.Component, error) {
-			asked = q
-			return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
-				_, err := io.WriteString(w, "<!doctype html><title>past</title>")
-				return err
-			}), failed
+	// look is the answer at an address, and what the page is asked.
+	look := func(kept *history.Past, path string) (*httptest.ResponseRecorder, *past.Question) {
+		_, rig := servetest.New()
+		rig.Past = kept
+		s, sites, err := rig.Make()
+		if err != nil {
+			t.Fatal(err)
 		}
+		asked, _ := sites.Past.Asked(httptest.NewRequest(http.MethodGet, path, nil))
+		return servetest.Get(s.Handler(), path), asked
 	}
-	_, h := serving(t, page, func(c *Config) { c.Past.Store = m })
+	at := func(path string) (*httptest.ResponseRecorder, *past.Question) {
+		return look(&history.Past{Store: m, Now: func() time.Time { return fixture.Time }}, path)
+	}
+	const form = `class="past-form"`
 
-	if w := get(h, "/past?from=&to=&gpu=&tz=Europe/Berlin&format=csv"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+	w, asked := at("/past?from=&to=&gpu=&tz=Europe/Berlin&format=csv")
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Body.String(), form) {
 		t.Fatalf("status %d, %v", w.Code, w.Header())
 	}
 	if asked.To.Sub(asked.From) != 24*time.Hour || asked.From.Location().String() != "Europe/Berlin" || asked.Keys != nil || asked.Trouble != nil || len(asked.Asked) != 1 || len(asked.Devices) != 2 {
 		t.Errorf("%+v", asked)
 	}
-	get(h, "/past?from=last+night&gpu=3&at=yesterday+22:00&compare=gpu+4&tz=UTC")
+	_, asked = at("/past?from=last+night&gpu=3&at=yesterday+22:00&compare=gpu+4&tz=UTC")
 	if len(asked.Keys) != 1 || asked.Keys[0] != gpu3 || asked.At.Hour() != 22 || asked.Compare == nil || asked.Compare.Key == nil || asked.Compare.Key.UUID != "GPU-4" {
 		t.Errorf("%+v", asked)
 	}
 	for text, days := range map[string]int{"yesterday": 1, "last week": 7, "-3d": 3} {
-		get(h, "/past?from=today&tz=UTC&compare="+url.QueryEscape(text))
+		_, asked = at("/past?from=today&tz=UTC&compare=" + url.QueryEscape(text))
 		if asked.Compare == nil || asked.Compare.From.IsZero() || text != "-3d" && !asked.Compare.From.Equal(asked.From.AddDate(0, 0, -days)) {
 			t.Errorf("%s: %+v", text, asked.Compare)
 		}
@@ -627,8 +588,8 @@ func TestThePastPage(t *testing.T) {
 		"/past?from=soon": "is not a span of time", "/past?at=soon": "is not a time", "/past?tz=Moon": "unknown time zone",
 		"/past?compare=soon": "is not a span", "/past?compare=gpu+x": "is neither", "/past?gpu=first": "is neither",
 	} {
-		w := get(h, path)
-		if w.Code != http.StatusUnprocessableEntity || asked.Trouble == nil || !asked.Unclear || !strings.Contains(asked.Trouble.What, want) || !strings.Contains(w.Body.String(), "<title>past") {
+		w, asked := at(path)
+		if w.Code != http.StatusUnprocessableEntity || asked.Trouble == nil || !asked.Unclear || !strings.Contains(asked.Trouble.What, want) || !strings.Contains(w.Body.String(), form) {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
 		}
 	}
@@ -636,26 +597,24 @@ func TestThePastPage(t *testing.T) {
 		"/past?user=mchen": `"user" is not supported by /past: leave it out, or use one of from,`, "/past?from=6h&from=7d": `"from" is given twice`,
 		"/past?gpus=3": `"gpus" is not supported`,
 	} {
-		if w := get(h, path); w.Code != http.StatusBadRequest || asked.Trouble == nil || !strings.Contains(asked.Trouble.Text(), want) {
+		if w, asked := at(path); w.Code != http.StatusBadRequest || asked.Trouble == nil || !strings.Contains(asked.Trouble.Text(), want) {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
 		}
 	}
 	for _, path := range []string{"/past?gpu=9", "/past?compare=gpu+9"} {
-		if w := get(h, path); w.Code != http.StatusNotFound {
+		if w, _ := at(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, w.Code)
 		}
 	}
-	failed = &gpu.Advice{What: "the database can't be reached", Try: "start it", Err: store.ErrGone}
-	if w := get(h, "/past"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "<title>past") || w.Header().Get("Cache-Control") != "no-store" {
+	gone := &history.Past{Store: &failing{Store: m}, Now: func() time.Time { return fixture.Time }}
+	if w, _ := look(gone, "/past"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "The database can&#39;t be reached.") || w.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("status %d, %v", w.Code, w.Header())
 	}
-	failed = nil
-	_, broken := serving(t, page, func(c *Config) { c.Past.Store = noDevices{m} })
-	if w := get(broken, "/past"); w.Code != http.StatusServiceUnavailable || asked.Trouble == nil || asked.Unclear {
+	broken := &history.Past{Store: noDevices{m}, Now: func() time.Time { return fixture.Time }}
+	if w, asked := look(broken, "/past"); w.Code != http.StatusServiceUnavailable || asked.Trouble == nil || asked.Unclear {
 		t.Errorf("status %d, %+v", w.Code, asked)
 	}
-	_, off := serving(t, page, func(c *Config) { c.Past = nil })
-	if w := get(off, "/past"); w.Code != http.StatusOK || !asked.NotKept || asked.Trouble == nil {
+	if w, asked := look(nil, "/past"); w.Code != http.StatusOK || !asked.NotKept || asked.Trouble == nil {
 		t.Errorf("status %d, %+v", w.Code, asked)
 	}
 }
@@ -682,7 +641,7 @@ func TestSlowReaders(t *testing.T) {
 	h := remembering(t)
 	for takes, whole := range map[time.Duration]bool{20 * time.Second: true, 31 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &slow{httptest.NewRecorder(), takes, time.Now().Add(writeTimeout)}
+			w := &slow{httptest.NewRecorder(), takes, time.Now().Add(30 * time.Second)}
 			defer func() {
 				if cut := recover(); whole && cut != nil || !whole && cut != any(http.ErrAbortHandler) {
 					t.Errorf("pieces of %v: %v", takes, cut)
@@ -715,28 +674,28 @@ func (s *held) Sessions(context.Context, store.Query) iter.Seq2[store.Session, e
 func TestFewListsAtOnce(t *testing.T) {
 	t.Parallel()
 	st := &held{storetest.NewModel(), make(chan struct{}), make(chan struct{})}
-	_, h := serving(t, func(c *Config) { c.Past = &history.Past{Store: st, Now: c.Past.Now} })
+	_, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past = &history.Past{Store: st, Now: c.Past.Now} })
 	var all sync.WaitGroup
-	for range mostLong {
+	for range past.MostLong {
 		all.Go(func() {
-			if w := get(h, "/api/gpu/sessions"); w.Code != http.StatusOK {
+			if w := servetest.Get(h, "/api/gpu/sessions"); w.Code != http.StatusOK {
 				t.Errorf("status %d", w.Code)
 			}
 		})
 		<-st.asked
 	}
 	for _, path := range []string{"/api/gpu/sessions", "/api/gpu/readings", "/api/gpu/causes", "/api/events"} {
-		w := get(h, path)
-		if detail := isProblem(t, w, http.StatusServiceUnavailable); w.Header().Get("Retry-After") == "" || !strings.Contains(detail, "try again") {
+		w := servetest.Get(h, path)
+		if detail := servetest.IsProblem(t, w, http.StatusServiceUnavailable); w.Header().Get("Retry-After") == "" || !strings.Contains(detail, "try again") {
 			t.Errorf("%s: %s, %v", path, detail, w.Header())
 		}
 	}
-	if w := get(h, "/api/gpu/history"); w.Code != http.StatusOK {
+	if w := servetest.Get(h, "/api/gpu/history"); w.Code != http.StatusOK {
 		t.Errorf("a chart: status %d", w.Code)
 	}
 	close(st.free)
 	all.Wait()
-	if w := get(h, "/api/events"); w.Code != http.StatusOK {
+	if w := servetest.Get(h, "/api/events"); w.Code != http.StatusOK {
 		t.Errorf("afterwards: status %d", w.Code)
 	}
 }
@@ -761,9 +720,64 @@ func TestWhichNode(t *testing.T) {
 		if err := m.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		_, h := serving(t, func(c *Config) { c.Past.Store = m })
-		if detail := isProblem(t, get(h, tt.path), tt.status); !strings.Contains(detail, tt.want) {
+		_, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past.Store = m })
+		if detail := servetest.IsProblem(t, servetest.Get(h, tt.path), tt.status); !strings.Contains(detail, tt.want) {
 			t.Errorf("%s of %v: %s", tt.path, tt.nodes, detail)
 		}
+	}
+}
+
+// Who asks for the next causes until there are no more has each once, also where many begin at one moment, and many ended shortly before.
+func TestNextCauses(t *testing.T) {
+	t.Parallel()
+	begin := fixture.Time.Add(-30 * time.Minute)
+	const inside, before = 2*contract.MostCauses + 300, 1500
+	h := remembering(t, func(b *store.Batch) {
+		b.Causes = nil
+		for i := range before {
+			b.Causes = append(b.Causes, store.Cause{
+				Key: gpu3, ID: fmt.Sprint("before ", i), Kind: "idle", From: begin.Add(-10 * time.Minute), To: begin.Add(-time.Second),
+			})
+		}
+		for i := range inside {
+			from := begin.Add(time.Duration(i/7) * time.Second)
+			b.Causes = append(b.Causes, store.Cause{Key: gpu3, ID: fmt.Sprintf("%05d", i), Kind: "idle", From: from, To: from.Add(time.Second)})
+		}
+	})
+	form := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+	seen, start := map[string]int{}, 0
+	for pages := 1; ; pages++ {
+		page := decoded[contract.PastWhy](t, servetest.Get(h, fmt.Sprintf("/api/gpu/why?from=%s&to=%s&start=%d", form(begin), form(fixture.Time), start)))
+		for _, c := range page.Causes {
+			seen[c.ID]++
+		}
+		if page.Next == nil {
+			if pages != 3 {
+				t.Errorf("%d pages, want 3", pages)
+			}
+			break
+		}
+		start = *page.Next
+	}
+	for id, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is there %d times", id, n)
+		}
+	}
+	if len(seen) != inside {
+		t.Errorf("%d causes, want %d", len(seen), inside)
+	}
+	if page := decoded[contract.PastWhy](t, servetest.Get(h, "/api/gpu/why?from=1h&start=9223372036854775807")); page.Next != nil || len(page.Causes) > 0 {
+		t.Errorf("after all there are %d causes", len(page.Causes))
+	}
+}
+
+// Whoever writes a metric that there is not reads which there are, and which one is like it.
+func TestUnknownMetrics(t *testing.T) {
+	t.Parallel()
+	_, _, err := past.ColumnsOf([]string{"power"})
+	advice := gpu.AsAdvice(err)
+	if got := advice.Text(); !strings.HasPrefix(got, `there is no metric "power" (did you mean "power_draw"?): use `) || !strings.Contains(got, "utilization") {
+		t.Error(got)
 	}
 }

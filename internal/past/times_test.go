@@ -1,4 +1,4 @@
-package now
+package past
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package serve
+package alerts_test
 
 import (
 	"context"
@@ -15,97 +15,79 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
-// say sends a body to an address.
-func say(h http.Handler, method, path, contentType, content string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, strings.NewReader(content))
-	r.Host = "localhost"
-	if contentType != "" {
-		r.Header.Set("Content-Type", contentType)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
-
-// alerting is a server of which one alert stands.
-func alerting(t *testing.T, change ...func(*Config)) (h http.Handler, doc *documented, id string) {
-	t.Helper()
-	st, h := serving(t, change...)
-	st.show(t, fixture.Workstation())
-	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
-	if len(list.Alerts) != 1 || list.Alerts[0].Why == "" || list.Node != "node" || list.Timestamp == "" {
-		t.Fatalf("%+v", list)
-	}
-	return h, newDocumented(t), list.Alerts[0].ID
-}
+const (
+	typeJSON = "application/json"
+	typeForm = "application/x-www-form-urlencoded"
+)
 
 func TestAlertsAreAcknowledged(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	path := "/api/alerts/" + id + "/acknowledge"
 	const documentedPath = "/api/alerts/{id}/acknowledge"
 	before := time.Now().Truncate(time.Second)
-	w := say(h, "POST", path, "application/json; charset=utf-8", `{"by":"ann","comment":"<b>mine</b>"}`)
-	doc.check(t, "POST", documentedPath, w)
-	if a := decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "local owner" || a.Acknowledged.Comment != "<b>mine</b>" {
+	w := servetest.Say(h, "POST", path, "application/json; charset=utf-8", `{"by":"ann","comment":"<b>mine</b>"}`)
+	doc.Check(t, "POST", documentedPath, w)
+	if a := servetest.Decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "local owner" || a.Acknowledged.Comment != "<b>mine</b>" {
 		t.Errorf("status %d: %+v", w.Code, a.Acknowledged)
 	}
-	if at, err := time.Parse(time.RFC3339, decode[contract.Alerts](t, get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || at.Before(before) || at.After(time.Now()) {
+	if at, err := time.Parse(time.RFC3339, servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || at.Before(before) || at.After(time.Now()) {
 		t.Errorf("acknowledged at %v: %v", at, err)
 	}
-	w = say(h, "DELETE", path, "", "")
-	doc.check(t, "DELETE", documentedPath, w)
-	if a := decode[contract.Alert](t, w); w.Code != 200 || a.Acknowledged != nil {
+	w = servetest.Say(h, "DELETE", path, "", "")
+	doc.Check(t, "DELETE", documentedPath, w)
+	if a := servetest.Decode[contract.Alert](t, w); w.Code != 200 || a.Acknowledged != nil {
 		t.Errorf("taken back: status %d, %+v", w.Code, a.Acknowledged)
 	}
-	if w := say(h, "POST", path, "", ""); w.Code != 200 || decode[contract.Alert](t, w).Acknowledged == nil {
+	if w := servetest.Say(h, "POST", path, "", ""); w.Code != 200 || servetest.Decode[contract.Alert](t, w).Acknowledged == nil {
 		t.Errorf("without a body: status %d: %s", w.Code, w.Body)
 	}
 	for _, method := range []string{"POST", "DELETE"} {
-		w := say(h, method, "/api/alerts/none/acknowledge", "", "")
-		doc.check(t, method, documentedPath, w)
-		isProblem(t, w, http.StatusNotFound)
+		w := servetest.Say(h, method, "/api/alerts/none/acknowledge", "", "")
+		doc.Check(t, method, documentedPath, w)
+		servetest.IsProblem(t, w, http.StatusNotFound)
 	}
-	w = say(h, "DELETE", "/api/alerts/"+id, "", "")
-	doc.check(t, "DELETE", "/api/alerts/{id}", w)
-	isProblem(t, w, http.StatusConflict)
+	w = servetest.Say(h, "DELETE", "/api/alerts/"+id, "", "")
+	doc.Check(t, "DELETE", "/api/alerts/{id}", w)
+	servetest.IsProblem(t, w, http.StatusConflict)
 }
 
 func TestAlertsAreSilenced(t *testing.T) {
-	h, doc, id := alerting(t)
-	w := say(h, "POST", "/api/silences", typeJSON, `{"rule":"bu*","by":"ann","comment":"a test","duration_seconds":3600}`)
-	doc.check(t, "POST", "/api/silences", w)
-	made := decode[contract.Silence](t, w)
-	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
-	doc.check(t, "GET", "/api/alerts", get(h, "/api/alerts"))
+	h, doc, id := servetest.Alerting(t)
+	w := servetest.Say(h, "POST", "/api/silences", typeJSON, `{"rule":"bu*","by":"ann","comment":"a test","duration_seconds":3600}`)
+	doc.Check(t, "POST", "/api/silences", w)
+	made := servetest.Decode[contract.Silence](t, w)
+	list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts"))
+	doc.Check(t, "GET", "/api/alerts", servetest.Get(h, "/api/alerts"))
 	if w.Code != http.StatusCreated || len(list.Silences) != 1 || list.Silences[0] != made || made.ID == "" || made.Since >= made.Until {
 		t.Fatalf("status %d: %+v of %+v", w.Code, made, list.Silences)
 	}
 	if a := list.Alerts[0]; a.ID != id || a.State != "firing" || a.SilencedUntil == nil || *a.SilencedUntil != made.Until {
 		t.Errorf("the alert: %+v", a)
 	}
-	w = say(h, "DELETE", "/api/silences/"+made.ID, "", "")
-	doc.check(t, "DELETE", "/api/silences/{id}", w)
-	list = decode[contract.Alerts](t, get(h, "/api/alerts"))
+	w = servetest.Say(h, "DELETE", "/api/silences/"+made.ID, "", "")
+	doc.Check(t, "DELETE", "/api/silences/{id}", w)
+	list = servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts"))
 	if w.Code != http.StatusNoContent || len(list.Silences) != 0 || list.Alerts[0].SilencedUntil != nil {
 		t.Errorf("ended: status %d: %+v", w.Code, list)
 	}
-	w = say(h, "DELETE", "/api/silences/"+made.ID, "", "")
-	doc.check(t, "DELETE", "/api/silences/{id}", w)
-	isProblem(t, w, http.StatusNotFound)
+	w = servetest.Say(h, "DELETE", "/api/silences/"+made.ID, "", "")
+	doc.Check(t, "DELETE", "/api/silences/{id}", w)
+	servetest.IsProblem(t, w, http.StatusNotFound)
 	for range 500 {
-		say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
+		servetest.Say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
 	}
-	w = say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
-	doc.check(t, "POST", "/api/silences", w)
-	isProblem(t, w, http.StatusConflict)
+	w = servetest.Say(h, "POST", "/api/silences", typeJSON, `{"duration_seconds":1}`)
+	doc.Check(t, "POST", "/api/silences", w)
+	servetest.IsProblem(t, w, http.StatusConflict)
 }
 
 // Several alerts are acknowledged and silenced at once. Those that are over by then do not matter, unless all are.
 func TestSeveralAlerts(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	const acknowledge, silence = "/api/alerts/acknowledge", "/api/alerts/silence"
 	for _, step := range []struct {
 		path, contentType, content string
@@ -124,13 +106,13 @@ func TestSeveralAlerts(t *testing.T) {
 		{silence, typeJSON, `{"alert_ids":["over"],"duration_seconds":60}`, 404},
 		{silence, typeForm, url.Values{"alert_ids": {id}, "duration_seconds": {"3600"}}.Encode(), 303},
 	} {
-		w := say(h, "POST", step.path, step.contentType, step.content)
-		doc.check(t, "POST", step.path, w)
+		w := servetest.Say(h, "POST", step.path, step.contentType, step.content)
+		doc.Check(t, "POST", step.path, w)
 		if w.Code != step.status {
 			t.Errorf("%s %s: status %d, want %d: %s", step.path, step.content, w.Code, step.status, w.Body)
 		}
 	}
-	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts"))
 	if by := list.Alerts[0].Acknowledged; by == nil || by.By != "local owner" || by.Comment != "& so on" {
 		t.Errorf("acknowledged: %+v", by)
 	}
@@ -144,47 +126,14 @@ func TestSeveralAlerts(t *testing.T) {
 		r.Header.Set("Origin", "https://evil.example")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		isProblem(t, w, http.StatusForbidden)
-	}
-}
-
-// A thousand alerts can be silenced at once, or none of them is: there may not be so many silences.
-func TestAThousandAlerts(t *testing.T) {
-	st, h := serving(t)
-	const rule = "a_rule_whose_name_is_as_long_as_people_make_them_who_like_it"
-	st.engine.SetRules([]alert.Rule{{Name: rule, Watch: alert.Utilization, Threshold: 50, Severity: alert.Info, Enabled: true}}, fixture.Time)
-	snap := fixture.Server()
-	busy := snap.Devices[0]
-	busy.Utilization.GPU = gpu.Of[gpu.Percent](99)
-	snap.Devices = nil
-	for i := range 1000 {
-		d := busy
-		d.Index, d.UUID = i, fmt.Sprintf("GPU-%08d-0000-4000-8000-000000000000", i)
-		snap.Devices = append(snap.Devices, d)
-	}
-	st.show(t, snap)
-	var ids []string
-	for _, a := range st.engine.Standing() {
-		ids = append(ids, a.ID)
-	}
-	if len(ids) != 1000 {
-		t.Fatalf("%d alerts", len(ids))
-	}
-	if w := say(h, "POST", "/api/alerts/acknowledge", typeForm, url.Values{"alert_ids": ids}.Encode()); w.Code != http.StatusSeeOther {
-		t.Errorf("acknowledged: status %d: %s", w.Code, w.Body)
-	}
-	for _, tt := range []struct{ ask, code, silences int }{{501, 409, 0}, {300, 303, 300}, {201, 409, 300}, {200, 303, 500}} {
-		w := say(h, "POST", "/api/alerts/silence", typeForm, url.Values{"alert_ids": ids[:tt.ask], "duration_seconds": {"60"}}.Encode())
-		if n := len(st.engine.Silences(time.Now())); w.Code != tt.code || n != tt.silences {
-			t.Errorf("of %d: status %d and %d silences, want %d and %d", tt.ask, w.Code, n, tt.code, tt.silences)
-		}
+		servetest.IsProblem(t, w, http.StatusForbidden)
 	}
 }
 
 // What a browser sends without a script leads back to the page that it is on,
 // and to no other site.
 func TestForms(t *testing.T) {
-	h, _, id := alerting(t)
+	h, _, id := servetest.Alerting(t)
 	post := func(path, page string, fields url.Values) {
 		t.Helper()
 		want := map[string]string{
@@ -192,13 +141,13 @@ func TestForms(t *testing.T) {
 			"//evil.example": "/#alerts", "https://evil.example/": "/#alerts", "gpu///evil.example": "/gpu/%2F%2Fevil.example#alerts",
 		}[page]
 		fields.Set("page", page)
-		w := say(h, "POST", path, typeForm, fields.Encode())
+		w := servetest.Say(h, "POST", path, typeForm, fields.Encode())
 		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
 			t.Errorf("%s: status %d to %q, want %q: %s", path, w.Code, w.Header().Get("Location"), want, w.Body)
 		}
 	}
 	of := "/api/alerts/" + id
-	standing := func() contract.Alerts { return decode[contract.Alerts](t, get(h, "/api/alerts")) }
+	standing := func() contract.Alerts { return servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")) }
 	post(of+"/acknowledge", "", url.Values{"by": {"ann"}, "comment": {"& so on"}})
 	post(of+"/acknowledge", "alerts?q=a+b&only=info", url.Values{"comment": {"& so on"}})
 	post("/api/silences", "alerts", url.Values{"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}})
@@ -215,10 +164,10 @@ func TestForms(t *testing.T) {
 		t.Errorf("of one alert: %+v", list.Silences)
 	}
 	post(of+"/acknowledge", "gpu///evil.example", url.Values{})
-	if w := say(h, "POST", of+"/dismiss", typeForm, "page=alerts"); w.Code != http.StatusConflict {
+	if w := servetest.Say(h, "POST", of+"/dismiss", typeForm, "page=alerts"); w.Code != http.StatusConflict {
 		t.Errorf("dismissed although it is reported: status %d", w.Code)
 	}
-	if w := say(h, "POST", of+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
+	if w := servetest.Say(h, "POST", of+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
 		t.Errorf("an empty form: status %d", w.Code)
 	}
 }
@@ -226,25 +175,25 @@ func TestForms(t *testing.T) {
 // What could not be written is done, and is answered with 202: to programs with the
 // usual body, to forms with what to do.
 func TestWhatCouldNotBeWritten(t *testing.T) {
-	h, doc, id := alerting(t, func(cfg *Config) { cfg.Flush = func(context.Context) error { return syscall.ENOSPC } })
+	h, doc, id := servetest.Alerting(t, func(cfg *servetest.Rig) { cfg.Flush = func(context.Context) error { return syscall.ENOSPC } })
 	const documentedPath = "/api/alerts/{id}/acknowledge"
 	path := "/api/alerts/" + id + "/acknowledge"
-	w := say(h, "POST", path, typeJSON, "{}")
-	doc.check(t, "POST", documentedPath, w)
-	if w.Code != http.StatusAccepted || decode[contract.Alert](t, w).Acknowledged == nil {
+	w := servetest.Say(h, "POST", path, typeJSON, "{}")
+	doc.Check(t, "POST", documentedPath, w)
+	if w.Code != http.StatusAccepted || servetest.Decode[contract.Alert](t, w).Acknowledged == nil {
 		t.Errorf("a program: status %d: %s", w.Code, w.Body)
 	}
-	if w := say(h, "POST", path, typeForm, "page=alerts"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "check the free space there") {
+	if w := servetest.Say(h, "POST", path, typeForm, "page=alerts"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "check the free space there") {
 		t.Errorf("a form: status %d: %s", w.Code, w.Body)
 	}
-	if w := say(h, "POST", "/api/alerts/none/acknowledge", typeForm, "page=alerts"); w.Code != http.StatusNotFound {
+	if w := servetest.Say(h, "POST", "/api/alerts/none/acknowledge", typeForm, "page=alerts"); w.Code != http.StatusNotFound {
 		t.Errorf("of an unknown alert: status %d", w.Code)
 	}
 }
 
 // What can be taken back with DELETE can be with POST.
 func TestTakenBackWithPost(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	of := "/api/alerts/" + id
 	for _, step := range []struct {
 		path, documented, content string
@@ -260,25 +209,25 @@ func TestTakenBackWithPost(t *testing.T) {
 		{"/api/alerts/none/dismiss", "/api/alerts/{id}/dismiss", "", 404},
 		{"/api/silences/none/end", "/api/silences/{id}/end", "", 404},
 	} {
-		w := say(h, "POST", step.path, typeJSON, step.content)
-		doc.check(t, "POST", step.documented, w)
+		w := servetest.Say(h, "POST", step.path, typeJSON, step.content)
+		doc.Check(t, "POST", step.documented, w)
 		if w.Code != step.status {
 			t.Errorf("%s: status %d, want %d: %s", step.path, w.Code, step.status, w.Body)
 		}
 	}
-	list := decode[contract.Alerts](t, get(h, "/api/alerts"))
+	list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts"))
 	if list.Alerts[0].Acknowledged != nil || len(list.Silences) != 1 {
 		t.Fatalf("%+v", list)
 	}
-	w := say(h, "POST", "/api/silences/"+list.Silences[0].ID+"/end", "", "")
-	doc.check(t, "POST", "/api/silences/{id}/end", w)
-	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); w.Code != http.StatusNoContent || len(list.Silences) != 0 {
+	w := servetest.Say(h, "POST", "/api/silences/"+list.Silences[0].ID+"/end", "", "")
+	doc.Check(t, "POST", "/api/silences/{id}/end", w)
+	if list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")); w.Code != http.StatusNoContent || len(list.Silences) != 0 {
 		t.Errorf("status %d: %+v", w.Code, list.Silences)
 	}
 }
 
 func TestBadBodies(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	ack := "/api/alerts/" + id + "/acknowledge"
 	long := strings.Repeat("x", 201)
 	for _, tt := range []struct {
@@ -313,18 +262,18 @@ func TestBadBodies(t *testing.T) {
 		{"/api/silences", typeForm, "duration_seconds=NaN", http.StatusUnprocessableEntity},
 		{"/api/silences", typeForm, "duration_seconds=soon", http.StatusUnprocessableEntity},
 	} {
-		w := say(h, "POST", tt.path, tt.contentType, tt.content)
-		doc.check(t, "POST", strings.Replace(tt.path, id, "{id}", 1), w)
-		if detail := isProblem(t, w, tt.status); detail == "" || strings.Contains(detail, "Go ") || strings.Contains(detail, "json:") {
+		w := servetest.Say(h, "POST", tt.path, tt.contentType, tt.content)
+		doc.Check(t, "POST", strings.Replace(tt.path, id, "{id}", 1), w)
+		if detail := servetest.IsProblem(t, w, tt.status); detail == "" || strings.Contains(detail, "Go ") || strings.Contains(detail, "json:") {
 			t.Errorf("%s %.60q: the detail is %q", tt.path, tt.content, detail)
 		}
 	}
-	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
+	if list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
 		t.Errorf("something of that was taken: %+v", list)
 	}
 	large := httptest.NewServer(h)
 	defer large.Close()
-	resp, err := large.Client().Post(large.URL+ack, typeJSON, io.LimitReader(endless{}, maxBody+1))
+	resp, err := large.Client().Post(large.URL+ack, typeJSON, io.LimitReader(endless{}, 256<<10+1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +294,7 @@ func (endless) Read(b []byte) (int, error) {
 
 // A body that does not come in time is answered, and not as one that is too large.
 func TestSlowBody(t *testing.T) {
-	h, doc, id := alerting(t)
+	h, doc, id := servetest.Alerting(t)
 	ts := httptest.NewUnstartedServer(h)
 	ts.Config.ReadTimeout = time.Second
 	ts.Start()
@@ -363,14 +312,14 @@ func TestSlowBody(t *testing.T) {
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		t.Fatal(err)
 	}
-	doc.check(t, "POST", "/api/alerts/{id}/acknowledge", w)
-	isProblem(t, w, http.StatusRequestTimeout)
+	doc.Check(t, "POST", "/api/alerts/{id}/acknowledge", w)
+	servetest.IsProblem(t, w, http.StatusRequestTimeout)
 }
 
 // A page of another site can't say anything of alerts, whatever it may read.
 func TestOnlyOwnPagesAct(t *testing.T) {
-	st, h := serving(t, func(c *Config) { c.AllowOrigins = origins(t, board) })
-	st.show(t, fixture.Workstation())
+	st, h := servetest.Serving(t, func(c *servetest.Rig) { c.AllowOrigins = servetest.Origins(t, "https://board.example.org") })
+	st.Show(t, fixture.Workstation())
 	for _, origin := range []string{"https://evil.example", "https://board.example.org", "null"} {
 		r := httptest.NewRequest(http.MethodPost, "/api/silences", strings.NewReader(`{"duration_seconds":60}`))
 		r.Host = "localhost"
@@ -378,15 +327,15 @@ func TestOnlyOwnPagesAct(t *testing.T) {
 		r.Header.Set("Origin", origin)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		isProblem(t, w, http.StatusForbidden)
+		servetest.IsProblem(t, w, http.StatusForbidden)
 	}
-	if list := decode[contract.Alerts](t, get(h, "/api/alerts")); len(list.Silences) != 0 {
+	if list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")); len(list.Silences) != 0 {
 		t.Errorf("%+v", list.Silences)
 	}
 }
 
 func TestMethodsOfActions(t *testing.T) {
-	h, _, id := alerting(t)
+	h, _, id := servetest.Alerting(t)
 	for path, allow := range map[string]string{
 		"/api/alerts":                        "GET, HEAD, OPTIONS",
 		"/api/alerts/" + id:                  "DELETE, OPTIONS",
@@ -397,27 +346,77 @@ func TestMethodsOfActions(t *testing.T) {
 		"/api/silences":                      "GET, HEAD, OPTIONS, POST",
 		"/api/silences/x":                    "DELETE, OPTIONS",
 	} {
-		if w := ask(h, "OPTIONS", path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != allow {
+		if w := servetest.Ask(h, "OPTIONS", path); w.Code != http.StatusNoContent || w.Header().Get("Allow") != allow {
 			t.Errorf("OPTIONS %s: status %d, Allow %q, want %q", path, w.Code, w.Header().Get("Allow"), allow)
 		}
-		w := ask(h, "BREW", path)
-		isProblem(t, w, http.StatusMethodNotAllowed)
+		w := servetest.Ask(h, "BREW", path)
+		servetest.IsProblem(t, w, http.StatusMethodNotAllowed)
 		if w.Header().Get("Allow") != allow {
 			t.Errorf("BREW %s: Allow %q, want %q", path, w.Header().Get("Allow"), allow)
 		}
 	}
 }
 
-// A page of the list of alerts has an address of its own.
-func TestAlertsPageFrom(t *testing.T) {
-	h, _, _ := alerting(t)
-	for path, want := range map[string]string{"/alerts": "</title>0", "/alerts?from=200": "</title>200"} {
-		if w := get(h, path); w.Code != http.StatusOK || !strings.HasSuffix(w.Body.String(), want) {
-			t.Errorf("%s: status %d, %q", path, w.Code, w.Body)
+// many has so many GPUs shown, each with an alert, and returns the alerts' IDs, the worst first.
+func many(t *testing.T, st *servetest.Stage, n int, severity alert.Severity) (ids []string) {
+	t.Helper()
+	const rule = "a_rule_whose_name_is_as_long_as_people_make_them_who_like_it"
+	st.Engine.SetRules([]alert.Rule{{Name: rule, Watch: alert.Utilization, Threshold: 50, Severity: severity, Enabled: true}}, fixture.Time)
+	snap := fixture.Server()
+	busy := snap.Devices[0]
+	busy.Utilization.GPU = gpu.Of[gpu.Percent](99)
+	snap.Devices = nil
+	for i := range n {
+		d := busy
+		d.Index, d.UUID = i, fmt.Sprintf("GPU-%08d-0000-4000-8000-000000000000", i)
+		snap.Devices = append(snap.Devices, d)
+	}
+	st.Show(t, snap)
+	for _, a := range st.Engine.Standing() {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// A thousand alerts can be silenced at once, or none of them is: there may not be so many silences.
+func TestAThousandAlerts(t *testing.T) {
+	st, h := servetest.Serving(t)
+	ids := many(t, st, 1000, alert.Info)
+	if len(ids) != 1000 {
+		t.Fatalf("%d alerts", len(ids))
+	}
+	if w := servetest.Say(h, "POST", "/api/alerts/acknowledge", typeForm, url.Values{"alert_ids": ids}.Encode()); w.Code != http.StatusSeeOther {
+		t.Errorf("acknowledged: status %d: %s", w.Code, w.Body)
+	}
+	for _, tt := range []struct{ ask, code, silences int }{{501, 409, 0}, {300, 303, 300}, {201, 409, 300}, {200, 303, 500}} {
+		w := servetest.Say(h, "POST", "/api/alerts/silence", typeForm, url.Values{"alert_ids": ids[:tt.ask], "duration_seconds": {"60"}}.Encode())
+		if n := len(st.Engine.Silences(time.Now())); w.Code != tt.code || n != tt.silences {
+			t.Errorf("of %d: status %d and %d silences, want %d and %d", tt.ask, w.Code, n, tt.code, tt.silences)
 		}
 	}
+}
+
+// A page of the list of alerts has an address of its own.
+func TestAlertsPageFrom(t *testing.T) {
+	st, h := servetest.Serving(t)
+	ids := many(t, st, 101, alert.Warning)
+	listed := func(path string) (n int) {
+		w := servetest.Get(h, path)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: status %d", path, w.Code)
+		}
+		for _, id := range ids {
+			if strings.Contains(w.Body.String(), "/api/alerts/"+id+"/acknowledge") {
+				n++
+			}
+		}
+		return n
+	}
+	if first, next := listed("/alerts"), listed("/alerts?from=100"); first != 100 || next != 1 {
+		t.Errorf("%d alerts and then %d, want 100 and 1", first, next)
+	}
 	for _, path := range []string{"/alerts?from=x", "/alerts?from=-1"} {
-		if w := get(h, path); w.Code != http.StatusBadRequest {
+		if w := servetest.Get(h, path); w.Code != http.StatusBadRequest {
 			t.Errorf("%s: status %d", path, w.Code)
 		}
 	}

@@ -1,4 +1,4 @@
-package serve
+package past
 
 import (
 	"net/http"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
-// A PastQuestion is a request to the page of the past. If Trouble is set, it can't be answered, and only Node, Asked and Unclear
-// are set.
-type PastQuestion struct {
+// A Question is what the page of the past is asked. Where Trouble is set, it can't be answered, and only Node, Asked and Unclear
+// are there.
+type Question struct {
 	Node    string     // the page is about that node; empty: about all
 	Asked   url.Values // what the address says, without what is empty
 	NotKept bool       // nothing is kept at all
@@ -26,11 +27,11 @@ type PastQuestion struct {
 	Devices  map[store.Key]store.Device
 	Keys     []store.Key // the devices that are named; none: all
 	At       time.Time   // the time at which the machine is to be shown; zero: none
-	Compare  *PastComparison
+	Compare  *Comparison
 }
 
-// A PastComparison is what a span is compared with: another span, given by its beginning, or another device.
-type PastComparison struct {
+// A Comparison is what a span is compared with: another span, of which only the begin is told, or another device.
+type Comparison struct {
 	Name string
 	From time.Time  // zero: the same span
 	Key  *store.Key // nil: the same devices
@@ -41,39 +42,38 @@ var pagePast = apidoc.Op("", "", "", ofSpan, asTable,
 	apidoc.InQuery("at", "The time to show the machine at.", nil), apidoc.InQuery("play", "Seconds to move forward.", nil),
 	apidoc.InQuery("compare", "The span to compare with.", nil))
 
-// pastPage is the page of the past. What can't be read of the address is said on it, beside the form.
-func (s *Server) pastPage(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.pastQuestion(r)
-	if err != nil {
-		trouble := asStatusError(err)
-		q = &PastQuestion{
-			Node: nodeOf(r), Asked: q.Asked, NotKept: s.cfg.Past == nil, Trouble: &trouble.advice, Unclear: trouble.status < http.StatusInternalServerError,
-		}
-	}
+// page is the page of the past. What can't be read of the address is said on it, beside the form.
+func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.asked(r)
 	if q.NotKept { // it is as asked for
 		err = nil
 	}
-	page, failed := s.cfg.PastPage(r.Context(), q)
+	page, failed := s.shown(r.Context(), q)
 	if failed != nil {
 		err = pastError(failed)
 	}
 	if err == nil {
-		return servePage(w, r, page)
+		return serve.HTML(w, r, page)
 	}
-	e := asStatusError(err)
-	if e.status == http.StatusInternalServerError {
-		return err
-	}
-	if e.header != "" {
-		w.Header().Set(e.header, e.value)
-	}
-	return serveAs(w, r, e.status, page)
+	return serve.RefuseWith(w, r, err, page)
 }
 
-// pastQuestion reads the address. It returns what is asked also beside an error.
-func (s *Server) pastQuestion(r *http.Request) (*PastQuestion, error) {
-	q := &PastQuestion{Node: nodeOf(r), Asked: url.Values{}}
-	asked, err := parseQuery(r)
+// asked is what the page is asked, and why that can't be answered.
+func (s *Site) asked(r *http.Request) (*Question, error) {
+	q, err := s.question(r)
+	if err != nil {
+		status, trouble := serve.AsRefusal(err)
+		q = &Question{
+			Node: serve.Node(r), Asked: q.Asked, NotKept: s.Past == nil, Trouble: &trouble, Unclear: status < http.StatusInternalServerError,
+		}
+	}
+	return q, err
+}
+
+// question reads the address. It returns what is asked also beside an error.
+func (s *Site) question(r *http.Request) (*Question, error) {
+	q := &Question{Node: serve.Node(r), Asked: url.Values{}}
+	asked, err := serve.ParseQuery(r)
 	if err != nil {
 		return q, err
 	}
@@ -82,21 +82,21 @@ func (s *Server) pastQuestion(r *http.Request) (*PastQuestion, error) {
 			q.Asked[name] = values
 		}
 	}
-	if err := taken(r, pagePast.Params, q.Asked); err != nil {
+	if err := serve.Taken(r, pagePast.Params, q.Asked); err != nil {
 		return q, err
 	}
 	q.Asked.Del("format")
 	plain := r.Clone(r.Context())
 	plain.URL.RawQuery = q.Asked.Encode()
-	of, err := s.pastRequest(plain)
+	span, err := s.request(plain)
 	if err != nil {
 		return q, err
 	}
-	q.From, q.To, q.Devices = of.From, of.To, of.devices
+	q.From, q.To, q.Devices = span.From, span.To, span.devices
 	if len(q.Asked["gpu"]) > 0 || q.Asked.Has("node") {
-		q.Keys = of.Keys
+		q.Keys = span.Keys
 	}
-	now := s.cfg.Past.Now().In(q.From.Location())
+	now := s.Past.Now().In(q.From.Location())
 	if text := q.Asked.Get("at"); text != "" {
 		if q.At, err = when.Time(text, now); err != nil {
 			return q, noTime(err)
@@ -110,7 +110,7 @@ func (s *Server) pastQuestion(r *http.Request) (*PastQuestion, error) {
 
 // comparison reads what a span is to be compared with: a device, such as "gpu 3", the same clocks of the day or the week
 // before, or a span that begins at another time.
-func (s *Server) comparison(q *PastQuestion, text string, now time.Time) (*PastComparison, error) {
+func (s *Site) comparison(q *Question, text string, now time.Time) (*Comparison, error) {
 	words := strings.ToLower(strings.TrimSpace(text))
 	if name, isDevice := strings.CutPrefix(words, "gpu "); isDevice {
 		name = strings.TrimSpace(name)
@@ -118,24 +118,24 @@ func (s *Server) comparison(q *PastQuestion, text string, now time.Time) (*PastC
 		if err != nil {
 			return nil, err
 		}
-		of := keys[0]
+		key := keys[0]
 		if i := slices.IndexFunc(keys, func(k store.Key) bool { // its machine may have had another name then
 			d := q.Devices[k]
 			return d.First.Before(q.To) && d.Last.After(q.From)
 		}); i >= 0 {
-			of = keys[i]
+			key = keys[i]
 		}
-		return &PastComparison{Name: "GPU " + name, Key: &of}, nil
+		return &Comparison{Name: "GPU " + name, Key: &key}, nil
 	}
 	switch words {
 	case "yesterday", "day before":
-		return &PastComparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}, nil
+		return &Comparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}, nil
 	case "last week", "week before":
-		return &PastComparison{Name: "the week before", From: q.From.AddDate(0, 0, -7)}, nil
+		return &Comparison{Name: "the week before", From: q.From.AddDate(0, 0, -7)}, nil
 	}
 	span, err := when.Parse(text, now)
 	if err != nil {
-		return nil, refuse(http.StatusUnprocessableEntity, err.Error(), `use yesterday, "last week", "gpu 3" or another time`)
+		return nil, serve.Refuse(http.StatusUnprocessableEntity, err.Error(), `use yesterday, "last week", "gpu 3" or another time`)
 	}
-	return &PastComparison{Name: text, From: span.From}, nil
+	return &Comparison{Name: text, From: span.From}, nil
 }

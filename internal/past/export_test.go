@@ -1,0 +1,34 @@
+package past
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/a-h/templ"
+
+	"github.com/gpuwhy/gpuwhy/internal/past/store"
+)
+
+// What tests of the room look at.
+var (
+	Called    = called
+	Before    = before
+	ColumnsOf = columnsOf
+)
+
+// MostLong is how many long answers are under way at most.
+const MostLong = mostLong
+
+// Asked is what the page is asked.
+func (s *Site) Asked(r *http.Request) (*Question, error) { return s.asked(r) }
+
+// Shown is the page.
+func (s *Site) Shown(ctx context.Context, q *Question) (templ.Component, error) {
+	return s.shown(ctx, q)
+}
+
+// File is what a table about those devices is called when it is saved.
+func File(devices map[store.Key]store.Device, what, by string) string {
+	q := request{devices: devices}
+	return q.file(what, by)
+}
