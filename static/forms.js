@@ -12,7 +12,7 @@ export function sendForms(done) {
     const to = e.submitter?.getAttribute("formaction") ?? form.action;
     const out = form.querySelector("output");
     const around = /** @type {HTMLElement | null} */ (form.closest("[tabindex]")); // the row that was pressed may go before the answer comes
-    let said = "gpuwhy does not answer: try again";
+    let said = "gpuwhy isn’t answering: try again";
     try {
       const body = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
       // The answer redirects to a page, but this page stays.

@@ -139,7 +139,7 @@ function take(data) {
     try {
       for (const p of data.patches ?? []) patch(body, p);
     } catch (problem) {
-      console.warn("the page is fetched anew:", problem); // something else changed it
+      console.warn("fetching the whole page again:", problem); // something else changed it
       return show(address, "");
     }
   } else {

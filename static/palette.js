@@ -41,7 +41,7 @@ async function ask() {
     choose(0);
   } catch {
     if (signal.aborted) return;
-    list.replaceChildren(Object.assign(document.createElement("p"), { className: "note", role: "alert", textContent: "gpuwhy does not answer: try again" }));
+    list.replaceChildren(Object.assign(document.createElement("p"), { className: "note", role: "alert", textContent: "gpuwhy isn’t answering: try again" }));
     choose(0);
   }
 }
@@ -55,12 +55,12 @@ function open() {
     dialog.setAttribute("aria-label", "Find");
     document.getElementById("palette-place")?.append(dialog); // where the page is patched around it
     input = dialog.appendChild(document.createElement("input"));
-    Object.assign(input, { type: "search", placeholder: "A GPU, a process, a user, a page", autocomplete: "off", spellcheck: false });
+    Object.assign(input, { type: "search", placeholder: "GPU, process, user or page", autocomplete: "off", spellcheck: false });
     for (const [name, value] of [["role", "combobox"], ["aria-label", "Find"], ["aria-controls", "found"], ["aria-expanded", "true"], ["aria-autocomplete", "list"]]) input.setAttribute(name, value);
     list = dialog.appendChild(document.createElement("div"));
     list.id = "found";
     list.setAttribute("role", "listbox");
-    list.setAttribute("aria-label", "Found");
+    list.setAttribute("aria-label", "Results");
     input.addEventListener("input", () => { clearTimeout(timer); timer = window.setTimeout(ask, 120); });
     dialog.addEventListener("keydown", (e) => {
       const all = links();

@@ -57,16 +57,16 @@ func NewAboutPage(in Input) AboutPage {
 		}
 	}
 	p.Costs = []AboutFact{
-		{Label: "Processor", Value: show(num(self.CPU), tenthPercent), Means: "Of one core, since the reading before."},
-		{Label: "Memory", Value: show(mebi(self.RSS), memory), Means: "Resident memory of the machine, with that of gpuwhy's helper processes; none of a GPU."},
+		{Label: "CPU", Value: show(num(self.CPU), tenthPercent), Means: "Of one core, since the previous reading."},
+		{Label: "Memory", Value: show(mebi(self.RSS), memory), Means: "Resident memory on the machine, including gpuwhy’s helper processes; no GPU memory."},
 	}
 	if elsewhere {
 		for i := range p.Costs {
-			p.Costs[i].Value, p.Costs[i].Means = missing(notMeasured), "These readings are not of this machine. /metrics says what gpuwhy takes now (process_…, gpuwhy_helper_…)."
+			p.Costs[i].Value, p.Costs[i].Means = missing(notMeasured), "These readings aren’t from this machine. /metrics shows what gpuwhy uses now (process_…, gpuwhy_helper_…)."
 		}
 	}
 	if f := in.Footprint; f != nil {
-		p.Costs = append(p.Costs, AboutFact{Label: "Disk", Value: Value{Text: explain.Size(f.Bytes)}, Means: "What is kept of the past; about " + explain.Size(f.Full) + " when it is full."})
+		p.Costs = append(p.Costs, AboutFact{Label: "Disk", Value: Value{Text: explain.Size(f.Bytes)}, Means: "Stored history; about " + explain.Size(f.Full) + " when full."})
 		for _, k := range f.Kinds {
 			p.Kept = append(p.Kept, AboutFact{Label: k.Name, Value: Value{Text: explain.Size(k.Bytes)}, Means: keptFor(k.For)})
 		}
@@ -79,9 +79,9 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "Version", Value: Value{Text: clean(in.Version, longestName)}},
 		{Label: "Reads from", Value: Value{Text: either(in.Nodes.Source() != "", in.Nodes.Source(), in.Source)}, Means: sentence(contract.Found(in.Nodes))},
 		{Label: "Driver", Value: Value{Text: either(newDriver(in.Nodes.Drivers()) != "", newDriver(in.Nodes.Drivers()), noneText)}},
-		{Label: "A reading every", Value: Value{Text: in.every()}, Means: in.seldom()},
-		{Label: "Runs since", At: in.Started},
-		{Label: "Alert of high usage above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
+		{Label: "Reading interval", Value: Value{Text: in.every()}, Means: in.seldom()},
+		{Label: "Running since", At: in.Started},
+		{Label: "High usage alert above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
 	}
 	if in.Member != nil && in.Member.Shows || len(in.Nodes) > 1 {
 		p.Reads[2] = AboutFact{Label: "Nodes", Value: Value{Text: nodeCount(len(in.Nodes))}}
@@ -125,7 +125,7 @@ func newFleetFacts(in *Input) (facts []AboutFact) {
 		f := AboutFact{Label: label, Value: Value{Text: well}}
 		switch {
 		case p.State == "failed":
-			f.Value.Text, f.Means = "does not work", sentence(*p.LastError)
+			f.Value.Text, f.Means = "not working", sentence(*p.LastError)
 		case p.State != "ok":
 			f.Value = Value{Text: "not known yet", Mark: Missing}
 		}
@@ -134,36 +134,36 @@ func newFleetFacts(in *Input) (facts []AboutFact) {
 	number := func(label string, n int, means string) {
 		facts = append(facts, AboutFact{Label: label, Value: Value{Text: strconv.Itoa(n)}, Means: means})
 	}
-	part("fleet", "Connection", "works")
+	part("fleet", "Connection", "working")
 	if m := in.Member; m != nil {
 		if m.Joins != "" {
-			facts = append(facts, AboutFact{Label: "Machines join at", Value: Value{Text: m.Joins}, Means: "gpuwhy fleet join-command NODE prints the line for each."})
+			facts = append(facts, AboutFact{Label: "Machines join at", Value: Value{Text: m.Joins}, Means: "gpuwhy fleet join-command NODE prints the command for each machine."})
 		}
 		if m.Shows {
-			number("Nodes of others", m.Nodes, "")
-			number("Silent nodes", m.Silent, either(m.Silent > 0, "Nothing comes of them: each says why, and what to do.", ""))
+			number("Remote nodes", m.Nodes, "")
+			number("Silent nodes", m.Silent, either(m.Silent > 0, "They send nothing. The page of each says why and what to do.", ""))
 			names := slices.SortedFunc(maps.Keys(m.Refused), func(a, b string) int {
 				return cmp.Or(cmp.Compare(m.Refused[b], m.Refused[a]), cmp.Compare(a, b))
 			})
 			for _, name := range names[:min(len(names), mostRefused)] {
 				facts = append(facts, AboutFact{
-					Label: "Refused of " + clean(name, longestName), Value: Value{Text: strconv.FormatUint(m.Refused[name], 10)},
-					Means: "Messages that could not be taken, since gpuwhy runs. The node says why, if that goes on.",
+					Label: "Refused from " + clean(name, longestName), Value: Value{Text: strconv.FormatUint(m.Refused[name], 10)},
+					Means: "Messages refused since gpuwhy started. If this continues, the node says why.",
 				})
 			}
 		}
 		if m.Publishes {
-			number("Events that wait", m.Events, "Changes of alerts that the fleet does not have yet.")
+			number("Events waiting", m.Events, "Alert changes that the fleet doesn’t have yet.")
 		}
 	}
 	if _, ok := in.Parts["delivery"]; ok && in.Member != nil {
-		part("delivery", "The past is delivered", "yes")
-		number("Parts of it that wait", in.Member.Past, "They are delivered once there is a connection and room.")
+		part("delivery", "History delivery", "working")
+		number("Parts waiting", in.Member.Past, "History is delivered once there is a connection and room.")
 	}
-	part("recorder", "The past of all is written", "yes")
+	part("recorder", "Fleet history recording", "working")
 	for _, name := range slices.Sorted(maps.Keys(in.Parts)) {
 		if id, is := strings.CutPrefix(name, "cluster "); is {
-			part(name, "Cluster "+clean(id, longestName), "is read")
+			part(name, "Cluster "+clean(id, longestName), "being read")
 		}
 	}
 	return facts
@@ -178,7 +178,7 @@ func newCall(c *gpu.Cost) AboutFact {
 	return AboutFact{
 		Label: clean(c.Source+" · "+c.Call, longestName),
 		Value: Value{Text: ms(c.Total / time.Duration(max(c.Count, 1)))},
-		Means: "On average, of " + strconv.FormatUint(c.Count, 10) + "; the longest took " + ms(c.Longest) + ".",
+		Means: "Average of " + strconv.FormatUint(c.Count, 10) + "; the longest took " + ms(c.Longest) + ".",
 	}
 }
 
@@ -187,7 +187,7 @@ func tenthPercent(v float64) string { return tenth(v) + nbsp + "%" }
 // keptFor says how long something is kept.
 func keptFor(d time.Duration) string {
 	if d == 0 {
-		return "Kept for ever."
+		return "Kept forever."
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(span(d.Seconds()), " 0"+nbsp+"h"), " 0"+nbsp+"min")
 	return "Kept for " + text + "."

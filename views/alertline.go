@@ -38,7 +38,7 @@ type AlertNews struct{ ID, Title, Body string }
 
 // newAlertLine is that of a page on which so many GPUs have a problem.
 func newAlertLine(in *Input, problems int) AlertLine {
-	l := AlertLine{All: in.BasePath + "alerts", Quiet: "No alert needs you."}
+	l := AlertLine{All: in.BasePath + "alerts", Quiet: "No alert needs attention."}
 	if in.only != nil {
 		l.All += "?q=" + url.QueryEscape(in.only.UUID)
 	}
@@ -53,11 +53,11 @@ func newAlertLine(in *Input, problems int) AlertLine {
 	case len(open) > 0:
 		l.Item, l.Quiet = newAlertItem(&open[0], in, in.formsOn()), ""
 	case status == gpu.StatusStarting:
-		l.Quiet = "No alert yet: the first reading is under way."
+		l.Quiet = "No alerts yet: the first reading is under way."
 	case status == gpu.StatusNoGPU:
-		l.Quiet = "No alert."
+		l.Quiet = "No alerts."
 	case known > 0:
-		l.Quiet = "No new alert: " + explain.Plural(known, "is", "are") + " known or silenced."
+		l.Quiet = "No new alerts: " + explain.Plural(known, "is", "are") + " acknowledged or silenced."
 	case problems > 0: // a rule takes its time, or none is about it
 		l.Quiet = sentence("No alert has fired, but " + explain.Plural(problems, "GPU has a problem.", "GPUs have a problem."))
 	}
@@ -285,7 +285,7 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		}
 		text := strings.Join(parts, ", ")
 		if left > 0 {
-			text += " and " + numeral(left) + either(left == 1, " more needs you", " more need you")
+			text += " and " + numeral(left) + either(left == 1, " more needs attention", " more need attention")
 		}
 		return strings.ToUpper(text[:1]) + text[1:] + "."
 	}

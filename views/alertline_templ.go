@@ -97,9 +97,9 @@ func alertLine(l AlertLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var7 string
-			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(either(l.Info == "", "All about alerts", ". All about alerts"))
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(either(l.Info == "", "All alerts", ". All alerts"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `alertline.templ`, Line: 9, Col: 132}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `alertline.templ`, Line: 9, Col: 120}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 			if templ_7745c5c3_Err != nil {

@@ -77,7 +77,7 @@ func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
 
 // historyHeader are the columns of the history.
 func historyHeader(rows []EndedAlert) []string {
-	header := []string{"What", "User", "Rule", "Severity", "Peak", "Began", "Lasted"}
+	header := []string{"Alert", "User", "Rule", "Severity", "Peak", "Started", "Duration"}
 	if len(rows) > 0 && rows[0].Node != "" {
 		header = slices.Insert(header, 1, "Node")
 	}
@@ -103,7 +103,7 @@ func (in *AlertsInput) endedMore() string {
 	if in.Ended <= lately {
 		return ""
 	}
-	return "These are the newest " + strconv.Itoa(len(in.Past)) + ". In the last 24" + nbsp + "hours " + strconv.Itoa(in.Ended) + " ended."
+	return "These are the newest " + strconv.Itoa(len(in.Past)) + ". " + strconv.Itoa(in.Ended) + " ended in the last 24" + nbsp + "hours."
 }
 
 // An AlertGroup is a part of the list. Without groups the list is one, without a title.
@@ -224,13 +224,13 @@ func (in *AlertsInput) needs(open []alert.Alert) string {
 	case len(open) > 0:
 		return in.summary(open)
 	case status == gpu.StatusStarting:
-		return "Nothing is known yet: the first reading is under way."
+		return "Nothing to report yet: the first reading is under way."
 	case status == gpu.StatusNoGPU:
-		return "Nothing fires, and no GPU can be read."
+		return "No alert is firing, but no GPU can be read."
 	case slices.ContainsFunc(in.Alerts, func(a alert.Alert) bool { return a.Severity != alert.Info }):
-		return "Nothing new needs you."
+		return "Nothing new needs attention."
 	default:
-		return "Nothing needs you."
+		return "Nothing needs attention."
 	}
 }
 
@@ -276,7 +276,7 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 	for _, t := range []struct {
 		key, label string
 		n          int
-	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Who is told", len(in.Targets)}} {
+	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Notifications", len(in.Targets)}} {
 		tabs = append(tabs, AlertChoice{
 			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Of(chosenTab) == t.key,
 			Path: in.With(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
@@ -349,14 +349,14 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	switch {
 	case len(all) > 0:
 	case in.narrowed():
-		p.Empty = "No alert is like that."
+		p.Empty = "No alert matches."
 	default:
-		p.Empty = "No alert needs you now."
+		p.Empty = "No alert needs attention now."
 	}
 	if len(all) <= mostAlerts {
 		return
 	}
-	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, the worst first", from+1, to, len(all))
+	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, worst first", from+1, to, len(all))
 	if from > 0 {
 		p.Worse = in.With(chosenFrom, either(from > mostAlerts, strconv.Itoa(from-mostAlerts), ""))
 	}
@@ -442,15 +442,15 @@ func (in *AlertsInput) told(a *alert.Alert) (who string, when time.Time) {
 	}
 	switch {
 	case len(names)+len(failing) == 0:
-		return "Nobody: no target is to be told of it", time.Time{}
+		return "Nobody: no target takes this alert", time.Time{}
 	case a.Told.IsZero() && !a.SilencedUntil.IsZero():
 		return "Nobody, while it is silenced", time.Time{}
 	case a.Told.IsZero():
 		return "Nobody yet", time.Time{}
 	case len(names) == 0:
-		return list(failing) + " can't be told now: see “Who is told”", time.Time{}
+		return list(failing) + " can’t be reached now: see “Notifications”", time.Time{}
 	case len(failing) > 0:
-		return list(names) + ", not " + list(failing) + ", which can't be told now; at", a.Told
+		return list(names) + ", not " + list(failing) + ", which can’t be reached now; at", a.Told
 	default:
 		return list(names) + " at", a.Told
 	}
@@ -500,10 +500,10 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 		return AlertFoldLine{a.ID, text, a.SilencedUntil}
 	}
 	add(AlertFold{Key: "info", Icon: "info", Text: "for your information: " + in.kinds(info), Lines: in.kindLines(info), All: in.only(string(alert.Info)), AllText: "All of them"}, len(info))
-	add(AlertFold{Key: "acknowledged", Icon: "bell", Text: "acknowledged: " + in.kinds(known), Lines: each(known, title), All: in.only("acknowledged"), AllText: "All of them, and what to take back"}, len(known))
+	add(AlertFold{Key: "acknowledged", Icon: "bell", Text: "acknowledged: " + in.kinds(known), Lines: each(known, title), All: in.only("acknowledged"), AllText: "All of them, with undo"}, len(known))
 	add(AlertFold{Key: "silenced", Icon: "moon", Text: "silenced: " + in.kinds(silenced), Lines: each(silenced, title), All: in.only("silenced"), AllText: "All of them"}, len(silenced))
 	add(AlertFold{Key: "ended", Icon: "clock", Text: "ended in the last 24" + nbsp + "hours", AllText: "History", All: in.With(chosenTab, "history", chosenGroup, "", chosenFrom, ""), Lines: each(ended, func(a *alert.Alert) AlertFoldLine {
-		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", over since", a.Time}
+		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", ended", a.Time}
 	})}, max(in.Ended, len(ended)))
 	return folds
 }
@@ -560,7 +560,7 @@ func (in *AlertsInput) kindLines(list []alert.Alert) (lines []AlertFoldLine) {
 }
 
 func newSilence(s *alert.Silence, in *Input) SilenceRow {
-	about := []string{"every rule"}
+	about := []string{"all rules"}
 	if s.Rule != "" {
 		about[0] = "rule " + clean(s.Rule, longestName)
 	}
@@ -576,7 +576,7 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	}
 	var made string
 	if s.By != "" || s.Comment != "" {
-		made = saying("made", s.By, s.Comment)
+		made = saying("created", s.By, s.Comment)
 	}
 	return SilenceRow{Silence: s, Of: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
 }
@@ -593,9 +593,9 @@ func firesWhen(r *alert.Rule) string {
 // overWhen is when an alert of a rule is over.
 func overWhen(r *alert.Rule) string {
 	if r.Watch.Condition() || r.Margin <= 0 {
-		return "after " + length(r.Clear)
+		return "gone for " + length(r.Clear)
 	}
-	return "back by " + amount(r, r.Margin) + " for " + length(r.Clear)
+	return amount(r, r.Margin) + either(r.Watch.Below(), " above that for ", " below that for ") + length(r.Clear)
 }
 
 func amount(r *alert.Rule, v float64) string {
@@ -611,7 +611,7 @@ func looksAt(r *alert.Rule) string {
 		list []string
 	}{
 		{"machine ", r.Scope.Nodes}, {"GPU ", r.Scope.GPUs}, {"user ", r.Scope.Users}, {"process ", r.Scope.Processes},
-		{"XID ", each(r.Codes, numeral)}, {"all XIDs but ", each(r.IgnoreCodes, numeral)},
+		{"XID ", each(r.Codes, numeral)}, {"all XIDs except ", each(r.IgnoreCodes, numeral)},
 	} {
 		if len(scope.list) > 0 {
 			words = append(words, scope.what+strings.Join(scope.list, " or "))

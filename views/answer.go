@@ -168,7 +168,7 @@ func (in *Input) question() string {
 	case in.only != nil:
 		return ""
 	case len(in.Nodes) > 1:
-		return "What needs me now?"
+		return "What needs attention now?"
 	case devices == 0 && len(in.Nodes) > 0:
 		return "Why is my fan running?"
 	default:

@@ -165,7 +165,7 @@ func (in *Input) chart(table recentTable, metric, label, unit string, scale, hig
 	if strong != nil {
 		c.stats(strong, format)
 	}
-	c.Field.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(table, metric, format))
+	c.Field.Says = strings.TrimSpace(label + " over the last minutes. " + in.saysChart(table, metric, format))
 	return c
 }
 

@@ -76,7 +76,7 @@ func nameOf(s *apidoc.Schema) (name typeName, null bool) {
 	case s.Items != nil:
 		name = within("list of ", s.Items)
 	case s.Values() != nil:
-		name = within("by name: ", s.Values())
+		name = within("map of ", s.Values())
 	case s.Format == "date-time":
 		name.name = "time"
 	default:
@@ -87,7 +87,7 @@ func nameOf(s *apidoc.Schema) (name typeName, null bool) {
 
 func within(before string, s *apidoc.Schema) typeName {
 	name, null := nameOf(s)
-	name.before = before + name.before + either(null, "maybe null ", "")
+	name.before = before + name.before + either(null, "nullable ", "")
 	return name
 }
 
@@ -105,7 +105,7 @@ func rangeOf(s *apidoc.Schema) string {
 	case s.Minimum != nil && s.Maximum != nil:
 		return exact(*s.Minimum) + " to " + exact(*s.Maximum)
 	case s.Minimum != nil:
-		return "from " + exact(*s.Minimum)
+		return "at least " + exact(*s.Minimum)
 	case s.MaxLength > 0:
 		return "at most " + strconv.Itoa(s.MaxLength) + " characters"
 	default:

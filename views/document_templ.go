@@ -235,7 +235,7 @@ func unstyled() templ.Component {
 			templ_7745c5c3_Var10 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<p class=\"unstyled\">This page could not load its styles and scripts. If a proxy stands before gpuwhy, it must pass paths on as they are: start gpuwhy with --base-path and the path that the browser shows, such as --base-path /gpuwhy, and do not let the proxy cut that path off.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<p class=\"unstyled\">This page couldn’t load its styles and scripts. If gpuwhy is behind a proxy, the proxy must pass paths on unchanged: start gpuwhy with --base-path and the path that the browser shows, such as --base-path /gpuwhy, and don’t let the proxy strip that path.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

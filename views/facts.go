@@ -157,17 +157,17 @@ func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 // aboutLists is what a list of parts means, and which calls have it.
 var aboutLists = map[string][2]string{
 	"fans": {
-		"The percentage is what the driver asks for, not what the fan turns: a blocked fan shows it too. Its scale is the maker’s noise limit, so it may pass 100 %. Turns is what the tachometer says.",
+		"The percentage is what the driver asks for, not how fast the fan turns: a blocked fan shows it too. 100 % is the maker’s noise limit, so values above it are possible. Turns is what the tachometer reports.",
 		"nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetTargetFanSpeed, nvmlDeviceGetFanControlPolicy_v2",
 	},
 	"health.xids": {"The kernel log (dmesg) has the same numbers with details.", ""},
 	"nvlink.links": {
-		"Errors are counted since the driver was loaded. A few damaged parts are normal: the link sends them again. Numbers that grow, or links trained again, mean a bad connector or cable.",
+		"Errors are counted since the driver was loaded. A few damaged parts are normal: the link sends them again. Growing numbers or retrained links mean a bad connector or cable.",
 		"nvmlDeviceGetNvLinkState, nvmlDeviceGetNvLinkErrorCounter and others",
 	},
 	"health.faults": {"The kernel log (dmesg) has the lines with details.", ""},
 	"instances": {
-		"Parts of the GPU with memory and engines of their own. They are not in any total. How busy they are is counted from Hopper on.",
+		"Parts of the GPU with their own memory and engines. No total includes them. Their utilization is counted from Hopper on.",
 		"nvmlDeviceGetMigDeviceHandleByIndex",
 	},
 }

@@ -33,7 +33,7 @@ func TestFacts(t *testing.T) {
 		"a value":         {func(d *gpu.Device) { d.Thermal.Shutdown = gpu.Of[gpu.Celsius](92) }, "temperature.shutdown_threshold_celsius", "92\u00a0°C"},
 		"zero is a value": {func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of(uint64(0)) }, "health.ecc_uncorrected_volatile", "0"},
 		"not reported":    {func(*gpu.Device) {}, "serial", "not reported"},
-		"not offered":     {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotSupported) }, "serial", "not offered"},
+		"not supported":     {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotSupported) }, "serial", "not supported"},
 		"not permitted":   {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotPermitted) }, "serial", "not permitted"},
 		"stale":           {func(d *gpu.Device) { d.Power.Draw = gpu.Absent[gpu.Watts](gpu.Stale) }, "power.power_draw_watts", "stale"},
 		"stale since": {func(d *gpu.Device) {
@@ -45,7 +45,7 @@ func TestFacts(t *testing.T) {
 		"energy":            {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](9e6) }, "power.total_energy_joules", "2.5\u00a0kWh"},
 		"a little energy":   {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](7200) }, "power.total_energy_joules", "2\u00a0Wh"},
 		"held by nothing":   {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ClockEventReasons(0)) }, "clock_event_reasons", "nothing"},
-		"held":              {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle | gpu.ReasonDisplayClockSetting) }, "clock_event_reasons", "there is nothing to do; a display needs it"},
+		"held":              {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle | gpu.ReasonDisplayClockSetting) }, "clock_event_reasons", "no work; a display"},
 		"performance state": {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(8) }, "performance_state", "P8"},
 		"a mode":            {func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }, "modes.persistence", "no"},
 		"no errors":         {func(d *gpu.Device) { d.Health.XIDs = gpu.Of([]gpu.XID{}) }, "health.xids", "none"},
@@ -74,7 +74,7 @@ func TestWhereTrafficOverPCIeComesFrom(t *testing.T) {
 	}{
 		"counted":       {gpu.Activity{PCIeSent: some}, "2.0\u00a0MB/s", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
 		"measured":      {gpu.Activity{PCIeSent: some, PCIeMeasuredAt: gpu.Of(noon)}, "2.0\u00a0MB/s", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
-		"neither":       {gpu.AbsentActivity(gpu.NotSupported), "not offered", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
+		"neither":       {gpu.AbsentActivity(gpu.NotSupported), "not supported", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
 		"one direction": {gpu.Activity{PCIeReceived: some, PCIeMeasuredAt: gpu.Of(noon)}, "not reported", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -264,9 +264,9 @@ func countOrUnknown(n int, unknown bool) string {
 	case !unknown:
 		return strconv.Itoa(n)
 	case n > 0:
-		return strconv.Itoa(n) + ", others not known"
+		return strconv.Itoa(n) + ", others unknown"
 	}
-	return "not known"
+	return "unknown"
 }
 
 // Render writes the whole page as HTML, as [Page.Render] does.

@@ -170,7 +170,7 @@ func (g grouping) title(value string) string {
 	case isLabel:
 		return "Without " + clean(label, longestName)
 	case g.name != "":
-		return "In no " + g.name
+		return "No " + g.name
 	}
 	return ""
 }
@@ -233,7 +233,7 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	}
 	devices := slices.Collect(gpu.Nodes{s}.Devices())
 	if r.Silence != nil {
-		r.Hottest, r.Power, r.Busy = missing(stale), missing(stale), "not known"
+		r.Hottest, r.Power, r.Busy = missing(stale), missing(stale), "unknown"
 		return r
 	}
 	busy, unknown := 0, 0

@@ -69,7 +69,7 @@ func TestCountsOfUnknownGPUs(t *testing.T) {
 	if want := (Counts{All: 6, Busy: 2, Problem: 2, Unknown: 2}); l.Counts != want {
 		t.Errorf("got %+v, want %+v", l.Counts, want)
 	}
-	if l.Unknown != "2 not known" || l.Filters[1].Count != "2" || l.Filters[2].Level != Bad {
+	if l.Unknown != "2 not reporting" || l.Filters[1].Count != "2" || l.Filters[2].Level != Bad {
 		t.Errorf("%q, %+v", l.Unknown, l.Filters)
 	}
 	if states := l.Cards; states[5].Says != "slowed by heat" || states[5].Level != Near || states[3].Level != Bad || states[4].Level != Normal {
@@ -197,7 +197,7 @@ func TestTheEngineThatMatters(t *testing.T) {
 	}
 	d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
 	d.Utilization.Encoder = gpu.Of[gpu.Percent](0)
-	if m := newTile(new(Input), d, noon).Meters[0]; m.Label != "Utilization" || m.Value.Text != "not offered" {
+	if m := newTile(new(Input), d, noon).Meters[0]; m.Label != "Utilization" || m.Value.Text != "not supported" {
 		t.Errorf("an encoder at rest is in place of what is not known: %+v", m)
 	}
 }

@@ -32,8 +32,8 @@ type Foretold struct {
 
 // forecastNames are kinds of forecasts, as the page calls them.
 var forecastNames = map[string]string{
-	"memory_full": "when its memory is full", "limit_reached": "when it slows itself down", "quiet": "when it is quiet",
-	"energy": "the month’s energy", "cost": "what the month costs", "usually_free": "when it is usually free",
+	"memory_full": "when its memory is full", "limit_reached": "when it slows itself down", "quiet": "when it gets quiet",
+	"energy": "this month’s energy", "cost": "this month’s cost", "usually_free": "when it is usually free",
 }
 
 // newOutlook is what is forecast of a device. Before the first forecast there is nothing to say.
@@ -49,7 +49,7 @@ func newOutlook(title string, g *contract.GPUForecast) (n Outlook, ok bool) {
 		}
 	}
 	if len(not) > 0 {
-		n.Not = sentence("Can’t be told yet: " + strings.Join(not, ", ") + ".")
+		n.Not = sentence("Can’t be forecast yet: " + strings.Join(not, ", ") + ".")
 	}
 	n.week(g.Hours)
 	return n, len(g.Forecasts) > 0
@@ -70,7 +70,7 @@ func errorsOf(f *contract.Forecast) string {
 	amount := func(r contract.Float) string {
 		v, ok := r.Get()
 		if !ok {
-			return "not known"
+			return "unknown"
 		}
 		switch f.ErrorUnit {
 		case "s":
@@ -89,7 +89,7 @@ func errorsOf(f *contract.Forecast) string {
 	if f.Trials == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("Off by %s in the mean of %s; “as now” by %s", amount(f.Error), explain.Plural(f.Trials, "trial", "trials"), amount(f.AsNow.Error))
+	text := fmt.Sprintf("Off by %s on average over %s; “as now” by %s", amount(f.Error), explain.Plural(f.Trials, "trial", "trials"), amount(f.AsNow.Error))
 	if f.Yesterday.Error.Present() {
 		text += ", “as yesterday” by " + amount(f.Yesterday.Error)
 	}
@@ -126,7 +126,7 @@ func (p *PastPage) next() (out []Outlook) {
 		}
 		name := "GPU " + strconv.Itoa(g.GPUID)
 		if len(p.in.Nodes) > 1 {
-			name += " of " + clean(g.Node, longestName)
+			name += " on " + clean(g.Node, longestName)
 		}
 		n, ok := newOutlook("", g)
 		alike := slices.IndexFunc(out, func(o Outlook) bool { return o.saysNothing() && n.saysNothing() && o.Not == n.Not })

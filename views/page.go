@@ -118,7 +118,7 @@ func (in *Input) seldom() string {
 	if in.Idle <= in.Interval {
 		return ""
 	}
-	return "Every " + exact(in.Idle.Seconds()) + nbsp + "s while nobody looks."
+	return "Every " + exact(in.Idle.Seconds()) + nbsp + "s while nobody is watching."
 }
 
 // A Page is the page's view model: words and numbers, ready to be placed.

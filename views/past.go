@@ -202,7 +202,7 @@ func NewPastPage(in PastInput) PastPage {
 	p.Ranges = p.ranges()
 	if in.Trouble != nil {
 		p.Trouble, p.Try = sentence(capital(in.Trouble.What)+"."), sentence(in.Trouble.Try)
-		p.Sentence = either(in.NotKept, "No past is kept.", either(in.Unclear, p.Trouble, "The past can't be shown now."))
+		p.Sentence = either(in.NotKept, "No history is kept.", either(in.Unclear, p.Trouble, "The past can’t be shown now."))
 		if p.Trouble == p.Sentence {
 			p.Trouble = ""
 		}
@@ -216,7 +216,7 @@ func NewPastPage(in PastInput) PastPage {
 	p.Empty = len(in.Series) == 0 && len(in.Story.Causes) == 0 && len(in.Events) == 0 && len(in.Usage) == 0
 	p.GPUs = p.choices()
 	if n := len(in.Drawn); n > 0 && n < len(in.Devices) && len(in.Devices) > fewChoices {
-		p.Drawn = fmt.Sprintf("%d of %d GPUs%s; choose others", n, len(in.Devices), either(len(in.Asked["gpu"]) == 0, ", those that worked most", ""))
+		p.Drawn = fmt.Sprintf("%d of %d GPUs%s; choose others", n, len(in.Devices), either(len(in.Asked["gpu"]) == 0, ", the busiest", ""))
 	}
 	if len(in.Drawn) > 0 {
 		p.Picture = newPastPicture(&in, &p)
@@ -272,7 +272,7 @@ func zoneOf(from, to time.Time) string {
 	_, before := from.Zone()
 	_, after := to.Zone()
 	if before != after {
-		zone += ", where the clocks were set " + either(after > before, "forward", "back")
+		zone += ", where clocks went " + either(after > before, "forward", "back")
 	}
 	return zone
 }
@@ -500,7 +500,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		case e.times > 1 && e.ends():
 			continue
 		case e.times > 1:
-			text += fmt.Sprintf(" It was so %s, last at %s.", timesOver(e.times), explain.Clock(e.last.In(p.in.From.Location()), layout))
+			text += fmt.Sprintf(" This happened %s, last at %s.", timesOver(e.times), explain.Clock(e.last.In(p.in.From.Location()), layout))
 		}
 		thing(e.Time, e.Key, e.Severity, text)
 		switch {
@@ -518,7 +518,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 			return cmp.Or(cmp.Compare(rank[b.Severity], rank[a.Severity]), b.time.Compare(a.time))
 		})
 		out = out[:pastThings]
-		more = explain.Plural(n, "more thing is", "more things are") + " not listed: choose a shorter span, or read all "
+		more = explain.Plural(n, "more event is", "more events are") + " not listed: choose a shorter span, or read them all "
 	}
 	slices.SortStableFunc(out, func(a, b PastThing) int { return a.time.Compare(b.time) })
 	return out, more
@@ -540,11 +540,11 @@ func (p *PastPage) until(t *past.Tale, layout string) string {
 	text := ""
 	switch length := t.To.Sub(t.From); {
 	case t.Times > 1:
-		text = fmt.Sprintf(", %s%s, %s in all", timesOver(t.Times), either(last, "", " until "+end), span(t.Lasted.Seconds()))
+		text = fmt.Sprintf(", %s%s, %s in total", timesOver(t.Times), either(last, "", " until "+end), span(t.Lasted.Seconds()))
 	case first && last:
 		text = " the whole time"
 	case last:
-		text = ", and goes on"
+		text = ", and continues"
 	case first:
 		text = " until " + end
 	case length >= time.Second:
@@ -718,7 +718,7 @@ func (p *PastPage) users() {
 
 func userName(name string) Value {
 	if name == "" {
-		return Value{Text: "not known", Mark: Missing}
+		return Value{Text: "unknown", Mark: Missing}
 	}
 	return Value{Text: clean(name, longestName)}
 }
@@ -765,7 +765,7 @@ func (p *PastPage) then() *PastThen {
 	t := &PastThen{
 		Title: explain.Clock(at, "Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(at), Step: exact(float64(step.Milliseconds())),
 		Back:    PastLink{Label: span(step.Seconds()) + " back", Path: p.path("at", rfc3339(at.Add(-step)))},
-		Forward: PastLink{Label: span(step.Seconds()) + " on", Path: p.path("at", rfc3339(at.Add(step)))},
+		Forward: PastLink{Label: span(step.Seconds()) + " forward", Path: p.path("at", rfc3339(at.Add(step)))},
 		Replay:  PastLink{Label: "Replay at 60 ×", Path: p.path("at", rfc3339(at.Add(minute)), "play", "60")},
 		End:     PastLink{Label: "Close", Path: p.path("at", "")},
 		Playing: in.Asked.Get("play") == "60",

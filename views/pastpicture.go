@@ -253,7 +253,7 @@ func extentOf(l *pastLane, values []store.Value, g past.Grid) (short, long strin
 	}
 	long = least + " to " + most + ", " + l.format(sum/float64(all.Count)) + " on average."
 	if missing > 0 {
-		long += " For " + span(float64(missing)*g.Step.Seconds()) + " in all nothing was read."
+		long += " Nothing was read for " + span(float64(missing)*g.Step.Seconds()) + " in total."
 	}
 	return short, long
 }
@@ -414,9 +414,9 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 	if n := sessions.Count - len(d.Who.Bands); n > 0 {
 		d.More = fmt.Sprintf("+%d more", n)
 	}
-	d.Who.Says = "Nobody was on " + d.Title + "."
+	d.Who.Says = "No process ran on " + d.Title + "."
 	if sessions.Count > 0 {
-		d.Who.Says = explain.Plural(sessions.Count, "process was", "processes were") + " on " + d.Title + "."
+		d.Who.Says = explain.Plural(sessions.Count, "process", "processes") + " ran on " + d.Title + "."
 		slices.Sort(names)
 		if names = slices.Compact(names); len(names) > 0 {
 			d.Who.Says += " The longest: " + strings.Join(names[:min(len(names), 4)], ", ") + "."
@@ -425,5 +425,5 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 }
 
 var outcomes = map[store.Outcome]string{
-	store.Open: "goes on", store.Ended: "ended", store.Unseen: "its end was not seen", store.GPULost: "until the GPU was lost",
+	store.Open: "still running", store.Ended: "ended", store.Unseen: "end not seen", store.GPULost: "until the GPU was lost",
 }

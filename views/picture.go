@@ -424,7 +424,7 @@ func (p *Picture) heatLane(top, bottom float64, values []float32, limit number, 
 	l := picture.Lane{Key: "temperature", Scale: s, Base: p.Field.Part(bottom), Quantity: picture.Quantity{Label: "Temperature", Unit: "°C", Scale: ".5", Digits: "0"}}
 	if limit.trusted() {
 		l.Heat = [2]string{exact(math.Round(limit.value / s.Step())), exact(math.Round((limit.value - 10) / s.Step()))}
-		l.Limit = p.limit(s, limit, "slows itself at "+celsius(limit.value))
+		l.Limit = p.limit(s, limit, "slows down at "+celsius(limit.value))
 	}
 	return l
 }
@@ -434,7 +434,7 @@ func (p *Picture) clockLane(top, bottom float64, values []float32, limit number)
 	s := picture.NewScale(top+18, bottom-2, 0, high, picture.Resolution(high))
 	return picture.Lane{
 		Key: "clock", Scale: s, Base: p.Field.Part(bottom), Quantity: picture.Quantity{Label: "Clock", Unit: "MHz", Scale: exact(s.Step()), Digits: "0"},
-		Limit: p.limit(s, limit, "at most "+whole(limit.value)+nbsp+"MHz"),
+		Limit: p.limit(s, limit, "max "+whole(limit.value)+nbsp+"MHz"),
 	}
 }
 
@@ -596,7 +596,7 @@ func (p *Picture) ofAll(in *Input, table recentTable) {
 		r.Limit, r.Level = in.name(hot), heatLevel(hot.Thermal)
 	}
 	p.Readings = append(p.Readings, r)
-	p.Field.Says = p.Title + ". " + saysRange("Power of all", power.Sum, watts) + saysRange("The hottest", heat.Most, celsius) + saysRange("The median", heat.Median, celsius)
+	p.Field.Says = p.Title + ". " + saysRange("Total power", power.Sum, watts) + saysRange("The hottest", heat.Most, celsius) + saysRange("The median", heat.Median, celsius)
 }
 
 // crowdPaths are the band from the least to the most, the median, and the hottest.
@@ -704,13 +704,13 @@ func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 			names = append(names, name+either(w.User == "", "", " of "+clean(w.User, longestName)))
 		}
 	}
-	out := title + ", the last minutes. "
+	out := title + " over the last minutes. "
 	if len(names) > 0 {
 		out += "At work: " + list(names) + ". "
 	}
 	out += saysRange("Power", row.Values("power_watts"), watts) + saysRange("Temperature", row.Values("temperature_celsius"), celsius)
 	if slows.trusted() {
-		out += "It slows itself at " + celsius(slows.value) + ". "
+		out += "It slows down at " + celsius(slows.value) + ". "
 	}
 	return strings.TrimSpace(out + saysRange("Fan", row.Values("fan_percent"), percent))
 }

@@ -240,7 +240,7 @@ func sumText(processes []*Process, value func(*Process) number, format func(floa
 	if known == 0 || known == len(processes) {
 		return show(sum, format)
 	}
-	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(processes)) + "; of the others it is not known"}
+	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(processes)) + "; the others are unknown"}
 }
 
 // leastToMost is the least and the most of what is known. Where nothing is, the most is what is said of the first.
@@ -348,11 +348,11 @@ func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (Proces
 	switch {
 	case len(rows) > 0:
 	case len(all) > 0:
-		t.Empty = "No process is as you asked."
+		t.Empty = "No process matches."
 	case t.Missing != "":
 		t.Empty = "No process is known."
 	case len(devices) == 0:
-		t.Empty = "Without a GPU no process is known."
+		t.Empty = "Without a GPU, no process is known."
 	default:
 		t.Empty = "No process has a context on a GPU."
 	}
@@ -413,9 +413,9 @@ func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing 
 	}
 	switch {
 	case len(all) == 0 && (missing || !devices):
-		return "not known"
+		return "unknown"
 	case missing:
-		return text + ", others not known"
+		return text + ", others unknown"
 	}
 	return text
 }
@@ -595,11 +595,11 @@ func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
 	if out.End == "" {
 		switch gpu.KindOf(p.d.Source) {
 		case gpu.Simulated:
-			out.NoEnd = "It is simulated: there is nothing to end."
+			out.NoEnd = "Simulated: there is nothing to end."
 		case gpu.Recorded:
-			out.NoEnd = "It is from a recording: there is nothing to end."
+			out.NoEnd = "Recorded: there is nothing to end."
 		default:
-			out.NoEnd = "No command is offered: it may end more than this, or may not work from here."
+			out.NoEnd = "No command is offered: it might end more than this, or not work from here."
 		}
 	}
 	return out
@@ -616,25 +616,25 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	}
 	command := ProcessFact{Label: "Command", Value: p.Command, Copy: clean(f.Command.Or(""), 1<<16)}
 	if p.Command.Mark != Plain {
-		command.Means = "Other users’ are hidden unless gpuwhy is told otherwise (--show-commands)."
+		command.Means = "Other users’ commands are hidden unless --show-commands shows them."
 	}
 	what := []ProcessFact{
 		command,
 		{Label: "PID", Value: Value{Text: p.PID}, Copy: p.PID},
 		text("User", f.User, ""),
 		{Label: "Running for", Value: p.Running},
-		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, as the driver tells them apart."},
+		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, according to the driver."},
 	}
 	if started, ok := f.Started.Get(); ok {
 		what[3].At = started
 	}
 	if !f.Exists.Or(true) {
-		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory is held by nobody."})
+		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory belongs to no process now."})
 	}
 	perDevice := []ProcessFact{
-		fact("Memory", mebi(process.Memory), memory, "Held on this GPU, used or not."),
-		fact("Power", p.watts, watts, "An estimate: its part of what the GPU draws."),
-		fact("Multiprocessors (SM)", num(process.SM), percent, "Its share of their time."),
+		fact("Memory", mebi(process.Memory), memory, "Allocated on this GPU, used or not."),
+		fact("Power", p.watts, watts, "An estimate of its share of the GPU’s power draw."),
+		fact("Multiprocessors (SM)", num(process.SM), percent, "Its share of SM time."),
 		fact("Memory controller", num(process.MemoryBandwidth), percent, ""),
 		fact("Encoder", num(process.Encoder), percent, ""),
 		fact("Decoder", num(process.Decoder), percent, ""),
@@ -651,8 +651,8 @@ func newProcessFacts(p *Process) []ProcessFacts {
 		}
 	}
 	machine := []ProcessFact{
-		fact("CPU", num(f.CPU), percent, "Of one core; several cores add up past 100 %."),
-		fact("Memory of the machine", mebi(f.RSS), memory, ""),
+		fact("CPU", num(f.CPU), percent, "Of one core; several cores add up to more than 100 %."),
+		fact("Machine memory", mebi(f.RSS), memory, ""),
 	}
 	place := []ProcessFact{}
 	some := func(label, value string) {
@@ -666,7 +666,7 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	some("Container", container.Name.Or(""))
 	some("Image", container.Image.Or(""))
 	some("Runtime", container.Runtime)
-	some("Container’s id", container.ID)
+	some("Container ID", container.ID)
 	if !job.None() {
 		some("Slurm job", strconv.Itoa(job.ID))
 	}
@@ -678,7 +678,7 @@ func newProcessFacts(p *Process) []ProcessFacts {
 }
 
 // processGroups are the ways to group the table, but for the usual one.
-var processGroups = []Choice{{"user", "Together by user"}, {"none", "Each alone"}}
+var processGroups = []Choice{{"user", "Grouped by user"}, {"none", "Not grouped"}}
 
 // processSorts are the orders of the table, for who has no heads of columns to choose one.
 func processSorts() (out []Choice) {

@@ -70,7 +70,7 @@ func (s *Shared) simulated() string {
 	case gpu.Simulated:
 		return "Simulated"
 	case gpu.Recorded:
-		return "A recording"
+		return "Recorded"
 	}
 	return ""
 }

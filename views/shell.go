@@ -90,9 +90,9 @@ func (in *Input) kiosk() bool { return in.Choices.Of("kiosk") != "" }
 func badge(kind gpu.Kind) (word, why string) {
 	switch kind {
 	case gpu.Simulated:
-		return "Simulated", "These GPUs and processes are invented, because a simulation was asked for."
+		return "Simulated", "These GPUs and processes are made up: a simulation was requested."
 	case gpu.Recorded:
-		return "Recorded", "This is not this machine as it is now: a recording is played, because that was asked for."
+		return "Recorded", "This is not live data from this machine: a recording is being played, as requested."
 	}
 	return "", ""
 }

@@ -47,28 +47,28 @@ type usePart struct {
 // newUses are those of a device.
 func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
-	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw differently."
+	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw different power."
 	if d.Shared.Unified.Or(false) {
-		memoryMeans = "Of what is set apart for the GPU and of the machine’s memory together."
-		powerMeans = "An estimate, also of what the processor’s cores draw, where the driver tells both as one."
+		memoryMeans = "Of the memory reserved for the GPU and the machine’s memory together."
+		powerMeans = "An estimate. It includes the CPU cores’ draw where the driver reports both as one."
 	}
 	power := newUse(d, "Power", num(d.Power.EnforcedLimit), []usePart{
-		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work.", num(p.Idle), "watts", new("not known")},
+		{"idle", "power.idle_watts", "Without work", "The lowest steady draw seen without work.", num(p.Idle), "watts", new("unknown")},
 		{"processes", "power.processes_watts", "Processes", powerMeans, num(p.Processes), "watts", nil},
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Remainder), "watts", nil},
 	}, p.Reason, p.Coverage)
 	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
-		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(splitBy(p.Method)), longestName), Else: new("nothing: not split"),
+		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(splitBy(p.Method)), longestName), Else: new("not split"),
 	})})
 	return []Use{
 		newUse(d, "Memory", mebi(d.Pool().Total), []usePart{
 			{"processes", "memory.processes_mb", "Processes", memoryMeans, mebi(m.Processes), "memory", nil},
-			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
+			{"orphans", "memory.orphans_mb", "Ended processes", "They no longer exist, but the driver hasn’t freed their memory.", mebi(m.Orphans), "some", new("")},
 			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Remainder), "memory", nil},
 		}, m.Reason, m.Coverage),
 		power,
 		newUse(d, "Utilization", full, []usePart{
-			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, as far as it explains the whole.", num(u.Processes), "percent", nil},
+			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, up to the whole.", num(u.Processes), "percent", nil},
 			{"rest", "utilization.unexplained_percent", nobody, "", num(u.Remainder), "percent", nil},
 		}, u.Reason, u.Coverage),
 	}

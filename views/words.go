@@ -18,17 +18,17 @@ type absence struct{ text, why string }
 
 var (
 	notMeasured    = absence{"not measured", ""}
-	notReported    = absence{"not reported", "the device or its driver does not say"}
-	notSupported   = absence{"not offered", "the device or its driver does not offer it"}
-	notPermitted   = absence{"not permitted", "it exists, but gpuwhy may not read it"}
-	stale          = absence{"stale", "it was reported before, and the device does not answer now"}
-	implausible    = absence{"can't be right", "it was reported, with a value that is impossible"}
+	notReported    = absence{"not reported", "the device or its driver doesn’t report it"}
+	notSupported   = absence{"not supported", "the device or its driver doesn’t support it"}
+	notPermitted   = absence{"not permitted", "it exists, but gpuwhy isn’t allowed to read it"}
+	stale          = absence{"stale", "reported earlier; the device isn’t answering now"}
+	implausible    = absence{"impossible value", "the device reported a value that can’t be right"}
 	machinesMemory = absence{"the machine’s", "it has no memory of its own"}
-	noOwnFan       = absence{"no fan of its own", "the chassis cools it, and gpuwhy can't see those fans"}
+	noOwnFan       = absence{"no fan of its own", "the chassis cools it with fans that gpuwhy can’t see"}
 	noProcess      = absence{"no process", "no process has a context on it"}
-	noProcessSeen  = absence{"no process that can be seen", "others may use it"}
-	someProcess    = absence{"a process", "its name can't be seen from here"}
-	endedProcess   = absence{"Ended process", "it does not exist any more, and the driver has not freed what it held"}
+	noProcessSeen  = absence{"no visible process", "processes that gpuwhy can’t see may be using it"}
+	someProcess    = absence{"a process", "its name isn’t visible from here"}
+	endedProcess   = absence{"Ended process", "it no longer exists, but the driver hasn’t freed what it held"}
 )
 
 // absenceOf is why a reading has no value.
@@ -50,7 +50,7 @@ func absenceOf(q gpu.Quality) absence {
 // Values in words.
 
 const (
-	doubtfulWhy = "reported like this, and probably wrong: nothing goes by it" // beside a value
+	doubtfulWhy = "reported, but probably wrong: gpuwhy doesn’t rely on it" // beside a value
 	yesText     = "yes"
 	noText      = "no"
 	noneText    = "none"
@@ -118,9 +118,9 @@ func stateText(state string) string {
 func whatToDo(state string) string {
 	switch state {
 	case string(gpu.StateNotAnswering):
-		return "A call to the driver has not come back. See the kernel log (dmesg)."
+		return "A call to the driver hasn’t returned. Check the kernel log (dmesg)."
 	case string(gpu.StateLost):
-		return "The driver no longer finds it. See the kernel log (dmesg); restart the machine if it stays away."
+		return "The driver no longer finds it. Check the kernel log (dmesg); restart the machine if it doesn’t come back."
 	case string(gpu.StateAsleep):
 		return "The system has powered it down until a program uses it."
 	default:
@@ -135,23 +135,23 @@ const (
 	problemText     = "Problem"
 	noneBusy        = "No GPU is busy."
 	noProblem       = "No GPU has a problem."
-	restingText     = "resting"
+	restingText     = "idle"
 	fanOffText      = "fan off"
-	fanFailsText    = "fan fails"
+	fanFailsText    = "fan failing"
 	needsActionText = "needs action"
 	slowedByHeatIs  = "slowed by heat"
-	nearHeatLimit   = "near its limit of heat"
+	nearHeatLimit   = "close to its temperature limit"
 	powerLimited    = "power-limited"
 	computeText     = "Compute"
 	clockText       = "Clock"
 	pcieText        = "PCIe"
 	hotSpotText     = "Hot spot"
-	memoryHeatText  = "Memory’s temperature"
+	memoryHeatText  = "Memory temperature"
 	bandwidthText   = "Memory bandwidth"
-	memoryClockText = "Memory’s clock"
+	memoryClockText = "Memory clock"
 )
 
-func notKnown(n int) string  { return strconv.Itoa(n) + " not known" }
+func notKnown(n int) string  { return strconv.Itoa(n) + " not reporting" }
 func moreWrong(n int) string { return "and " + strconv.Itoa(n) + " more, marked below" }
 func gpusFrom(first, last int) string {
 	return "GPUs " + strconv.Itoa(first) + "–" + strconv.Itoa(last)
@@ -171,7 +171,7 @@ func decoderAt(share string) string     { return "decoder " + share }
 func videoAt(share string) string       { return "video " + share }
 func processesAre(absent string) string { return "processes " + absent } // "processes not permitted"
 func pidText(pid int) string            { return "pid " + strconv.Itoa(pid) }
-func withoutUnified(gpus string) string { return "without " + gpus + " in the machine’s memory" }
+func withoutUnified(gpus string) string { return "excluding " + gpus + " using the machine’s memory" }
 
 const (
 	ofMachinesMemory = "of the machine’s memory"
@@ -183,7 +183,7 @@ var held = []struct {
 	reason gpu.ClockEventReasons
 	text   string
 }{
-	{gpu.ReasonHardwareSlowdown, "the hardware's own protection"},
+	{gpu.ReasonHardwareSlowdown, "hardware protection"},
 	{gpu.ReasonThermalSlowdown, "heat"},
 	{gpu.ReasonHardwareThermal, "heat"},
 	{gpu.ReasonHardwarePowerBrake, "the power supply"},
@@ -194,26 +194,26 @@ var holdsClocks = []struct {
 	reason gpu.ClockEventReasons
 	text   string
 }{
-	{gpu.ReasonIdle, "there is nothing to do"},
-	{gpu.ReasonApplicationClocks, "somebody set the clocks"},
+	{gpu.ReasonIdle, "no work"},
+	{gpu.ReasonApplicationClocks, "application clocks that someone set"},
 	{gpu.ReasonPowerCap, "the power limit"},
-	{gpu.ReasonHardwareSlowdown, "the hardware's own protection"},
-	{gpu.ReasonSyncBoost, "in step with another GPU"},
-	{gpu.ReasonThermalSlowdown, "heat, says the driver"},
-	{gpu.ReasonHardwareThermal, "heat, says the hardware"},
-	{gpu.ReasonHardwarePowerBrake, "the power supply asks for less"},
-	{gpu.ReasonDisplayClockSetting, "a display needs it"},
-	{gpu.ReasonBoardLimit, "a limit of the board"},
-	{gpu.ReasonReliability, "so that the chip lives long"},
+	{gpu.ReasonHardwareSlowdown, "hardware protection"},
+	{gpu.ReasonSyncBoost, "sync with another GPU"},
+	{gpu.ReasonThermalSlowdown, "heat (driver)"},
+	{gpu.ReasonHardwareThermal, "heat (hardware)"},
+	{gpu.ReasonHardwarePowerBrake, "the power supply (power brake)"},
+	{gpu.ReasonDisplayClockSetting, "a display"},
+	{gpu.ReasonBoardLimit, "the board’s limit"},
+	{gpu.ReasonReliability, "the reliability limit"},
 }
 
 // splitBy is what watts were split by; empty where they were not.
 func splitBy(m attribute.Method) string {
 	switch m {
 	case attribute.BySM:
-		return "shares of the multiprocessors’ time"
+		return "share of SM time"
 	case attribute.ByMemory:
-		return "the memory that they hold"
+		return "memory in use"
 	default:
 		return ""
 	}
@@ -223,11 +223,11 @@ func splitBy(m attribute.Method) string {
 const (
 	theGPU        = "GPU"
 	allGPUs       = "All GPUs"
-	processorText = "Processor"
+	processorText = "CPU"
 	networkText   = "Network"
 	kernelText    = "Kernel"
 	noGPURead     = "What was tried"
-	notAllRead    = "Not everything can be read"
+	notAllRead    = "Some sources can’t be read"
 	cpuText       = "CPU"
 	loadText      = "Load"
 	memoryText    = "Memory"
@@ -256,12 +256,12 @@ func upFor(span string) string      { return "up " + span }
 
 // "The processes of GPU 0 and GPU 1 are not known: …", above their table.
 func processesNotKnown(gpus string) string {
-	return "The processes of " + gpus + " are not known: it does not answer."
+	return "Without an answer from " + gpus + ", the processes there are unknown."
 }
 func processesNotListed(gpus string) string {
-	return "The driver does not list the processes of " + gpus + "."
+	return "The driver doesn’t list the processes on " + gpus + "."
 }
-func processesHidden(gpus string) string { return "gpuwhy may not see all processes of " + gpus + "." }
+func processesHidden(gpus string) string { return "gpuwhy has no permission to see all processes on " + gpus + "." }
 
 func podText(name string) string          { return "pod " + name }
 func containerText(name string) string    { return "container " + name }
@@ -277,9 +277,9 @@ func certainty(c explain.Confidence) string {
 	case c >= explain.High:
 		return "Certainty: high"
 	case c >= explain.Medium:
-		return "Certainty: medium, something else could look the same"
+		return "Certainty: medium; another cause could look the same"
 	default:
-		return "Certainty: low, what would decide is not reported"
+		return "Certainty: low; the reading that would decide it is missing"
 	}
 }
 
@@ -311,7 +311,7 @@ func alertStateName(s alert.State) string {
 	case alert.NoData:
 		return "No data"
 	case alert.Resolved:
-		return "Over"
+		return "Resolved"
 	default:
 		return ""
 	}
@@ -336,15 +336,15 @@ func beingOf(w alert.Watch) being {
 	case alert.Temperature:
 		return being{"is hot", "are hot"}
 	case alert.TemperatureMargin:
-		return being{"is near its limit of heat", "are near their limits of heat"}
+		return being{"is close to its temperature limit", "are close to their temperature limits"}
 	case alert.MemoryTemperature:
 		return being{"has hot memory", "have hot memory"}
 	case alert.Memory:
 		return being{"has nearly full memory", "have nearly full memory"}
 	case alert.MemoryFullIn:
-		return being{"will soon have full memory", "will soon have full memory"}
+		return being{"will soon run out of memory", "will soon run out of memory"}
 	case alert.Power:
-		return being{"draws much power", "draw much power"}
+		return being{"draws a lot of power", "draw a lot of power"}
 	case alert.PowerShare:
 		return being{"is at its power limit", "are at their power limits"}
 	case alert.Fan:
@@ -354,7 +354,7 @@ func beingOf(w alert.Watch) being {
 	case alert.FanUnreadable:
 		return being{"has a fan that can't be read", "have fans that can't be read"}
 	case alert.NeedsAction:
-		return being{"needs a reset or the like", "need resets or the like"}
+		return being{"needs a reset or similar", "need a reset or similar"}
 	case alert.ThrottledByHeat:
 		return being{"is slowed by heat", "are slowed by heat"}
 	case alert.ThrottledByPower:
@@ -366,7 +366,7 @@ func beingOf(w alert.Watch) being {
 	case alert.ECC:
 		return being{"had memory errors", "had memory errors"}
 	case alert.RowRemap:
-		return being{"has broken memory", "have broken memory"}
+		return being{"has faulty memory", "have faulty memory"}
 	case alert.Lost:
 		return being{"is lost", "are lost"}
 	case alert.NotAnswering:
@@ -374,17 +374,17 @@ func beingOf(w alert.Watch) being {
 	case alert.DriverGone:
 		return being{"can't be read", "can't be read"}
 	case alert.NodeSilent:
-		return being{"sends nothing", "send nothing"}
+		return being{"is silent", "are silent"}
 	case alert.IdleHeld:
-		return being{"has idle memory in use", "have idle memory in use"}
+		return being{"is idle with memory in use", "are idle with memory in use"}
 	case alert.IdleReserved:
-		return being{"is reserved and has no work", "are reserved and have no work"}
+		return being{"is reserved but idle", "are reserved but idle"}
 	case alert.OrphanMemory:
 		return being{"holds memory of ended processes", "hold memory of ended processes"}
 	case noData:
-		return being{"does not report", "do not report"}
+		return being{"is not reporting", "are not reporting"}
 	case easing:
-		return being{"is getting better", "are getting better"}
+		return being{"is recovering", "are recovering"}
 	default:
 		return being{}
 	}

@@ -55,7 +55,7 @@ var arrived = map[string]string{
 
 	"odd":           follows("live") + ` && d.querySelectorAll(".card").length === 4`,
 	"silent":        follows("live") + ` && d.querySelector(".headline").textContent.includes("has no readings now")`,
-	"eight":         follows("live") + ` && ["not_answering", "lost", "asleep"].every((s) => d.querySelector(".card[data-state=" + s + "]")) && d.getElementById("gpus").textContent.includes("1 not known") === false`,
+	"eight":         follows("live") + ` && ["not_answering", "lost", "asleep"].every((s) => d.querySelector(".card[data-state=" + s + "]")) && d.getElementById("gpus").textContent.includes("1 not reporting") === false`,
 	"eight-busy":    cards(`length > 2`) + ` && d.querySelector(".seg [aria-current]").textContent.startsWith("Busy")`,
 	"eight-problem": cards(`length > 1`) + ` && d.querySelector(".seg [aria-current]").textContent.startsWith("Problem")`,
 	"eight-sorted":  cards(`length === 8`) + ` && d.querySelector(".card h3").textContent.endsWith("4") && d.querySelectorAll(".pin[aria-current=true]").length === 1`,
@@ -130,7 +130,7 @@ var arrived = map[string]string{
 	"about-simulated": follows("live") + ` && d.getElementById("about-kind").checkVisibility()`,
 	"find":            `d.querySelectorAll(".found a").length > 3`,
 	"found":           `d.querySelectorAll(".found a").length > 0 && d.querySelector("[name=q]").value === "carol"`,
-	"found-nothing":   `d.querySelector(".found").textContent.includes("Nothing here is called")`,
+	"found-nothing":   `d.querySelector(".found").textContent.includes("Nothing matches")`,
 	"palette":         follows("live") + ` && d.querySelector("#palette:modal .found a") !== null`,
 	"kiosk":           says("live", "train_sdxl.py (jokafor)") + ` && d.querySelector(".nav") === null && d.querySelectorAll(".card").length === 8`,
 	"kiosk-one":       says("live", "ffmpeg (alex)") + ` && d.querySelector(".nav") === null`,

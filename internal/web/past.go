@@ -44,7 +44,7 @@ func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Compone
 		advice := gpu.AsAdvice(err)
 		unclear := errors.Is(err, past.ErrTooFine) || errors.Is(err, past.ErrTooLong)
 		if unclear {
-			advice = gpu.Advice{What: "the span is too long to be drawn", Try: "choose a shorter one"}
+			advice = gpu.Advice{What: "the span is too long to draw", Try: "choose a shorter one"}
 		}
 		in = views.PastInput{Input: in.Input, Asked: q.Asked, Trouble: &advice, Unclear: unclear, Unwritten: in.Unwritten}
 	}
@@ -228,15 +228,15 @@ func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.Pas
 	m, err := p.cfg.Past.Moment(ctx, node, q.At, stage)
 	if gap, ok := errors.AsType[*past.NotSeenError](err); ok {
 		in.ThenTrouble = &gpu.Advice{
-			What: "gpuwhy did not look at " + node + " at that time",
-			Try:  "choose another time: the newest snapshot before is of " + gap.Before.In(q.At.Location()).Format("2006-01-02 15:04:05"),
+			What: "gpuwhy wasn't reading " + node + " at that time",
+			Try:  "choose another time: the last snapshot before it is from " + gap.Before.In(q.At.Location()).Format("2006-01-02 15:04:05"),
 		}
 		return nil
 	}
 	if errors.Is(err, past.ErrNotSeen) {
 		in.ThenTrouble = &gpu.Advice{
-			What: "nothing is kept of " + node + " at that time",
-			Try:  "choose a later time: whole snapshots are kept as long as each reading is; the picture goes back further",
+			What: "nothing is stored for " + node + " at that time",
+			Try:  "choose a later time: whole snapshots are kept only as long as single readings; the picture goes back further",
 		}
 		return nil
 	}
