@@ -148,7 +148,7 @@ func TestAnotherVersionIsNotLoaded(t *testing.T) {
 	s.begin()
 	s.next(s.example("one"))
 	s.cut()
-	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /again in 30\ss/.test(document.getElementById("state").innerText)`)
+	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /retrying in 30\ss/.test(document.getElementById("state").innerText)`)
 	for range 3 {
 		came := browser.Ask[int](tab, `wire.whole`)
 		s.next(s.example("eight"))

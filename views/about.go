@@ -84,9 +84,9 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "High usage alert above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
 	}
 	if in.Member != nil && in.Member.Shows || len(in.Nodes) > 1 {
-		p.Reads[2] = AboutFact{Label: "Nodes", Value: Value{Text: nodeCount(len(in.Nodes))}}
+		p.Reads[2] = AboutFact{Label: "Machines", Value: Value{Text: nodeCount(len(in.Nodes))}}
 	}
-	p.Limits = slices.Compact(each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) }))
+	p.Limits = slices.Compact(each(in.Nodes.Notes(), func(n *gpu.Advice) string { return asSentence(n.Text()) }))
 	for _, g := range catalog.Groups {
 		out := AboutGroup{Title: g.Title}
 		for _, parts := range []bool{false, true} {
@@ -140,15 +140,15 @@ func newFleetFacts(in *Input) (facts []AboutFact) {
 			facts = append(facts, AboutFact{Label: "Machines join at", Value: Value{Text: m.Joins}, Means: "gpuwhy fleet join-command NODE prints the command for each machine."})
 		}
 		if m.Shows {
-			number("Remote nodes", m.Nodes, "")
-			number("Silent nodes", m.Silent, either(m.Silent > 0, "They send nothing. The page of each says why and what to do.", ""))
+			number("Remote machines", m.Nodes, "")
+			number("Silent machines", m.Silent, either(m.Silent > 0, "They send nothing. The page of each says why and what to do.", ""))
 			names := slices.SortedFunc(maps.Keys(m.Refused), func(a, b string) int {
 				return cmp.Or(cmp.Compare(m.Refused[b], m.Refused[a]), cmp.Compare(a, b))
 			})
 			for _, name := range names[:min(len(names), mostRefused)] {
 				facts = append(facts, AboutFact{
 					Label: "Refused from " + clean(name, longestName), Value: Value{Text: strconv.FormatUint(m.Refused[name], 10)},
-					Means: "Messages refused since gpuwhy started. If this continues, the node says why.",
+					Means: "Messages refused since gpuwhy started. If this continues, the machine’s page says why.",
 				})
 			}
 		}

@@ -79,7 +79,7 @@ func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
 func historyHeader(rows []EndedAlert) []string {
 	header := []string{"Alert", "User", "Rule", "Severity", "Peak", "Started", "Duration"}
 	if len(rows) > 0 && rows[0].Node != "" {
-		header = slices.Insert(header, 1, "Node")
+		header = slices.Insert(header, 1, "Machine")
 	}
 	return header
 }
@@ -182,7 +182,7 @@ const (
 )
 
 // groupings are the ways to group the list.
-var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By GPU"}, {"node", "By node"}}
+var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By GPU"}, {"node", "By machine"}}
 
 // NewAlertsPage makes the view model.
 func NewAlertsPage(in AlertsInput) AlertsPage {

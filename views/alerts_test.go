@@ -258,8 +258,8 @@ func TestSummary(t *testing.T) {
 	}
 	for want, alerts := range map[string][]alert.Alert{
 		"GPU 4 is lost.": alertsOn(s, "lost critical 4", "throttled_by_heat warning 4"),
-		"One GPU is slowed by heat, one had memory errors.":        alertsOn(s, "throttled_by_heat warning 4", "ecc warning 5", "xid warning 5"),
-		"Three GPUs are slowed by heat.":                           alertsOn(s, "throttled_by_heat warning 4", "throttled_by_heat warning 5", "throttled_by_heat warning 6"),
+		"One GPU is slowed by heat, one had memory errors.":                      alertsOn(s, "throttled_by_heat warning 4", "ecc warning 5", "xid warning 5"),
+		"Three GPUs are slowed by heat.":                                         alertsOn(s, "throttled_by_heat warning 4", "throttled_by_heat warning 5", "throttled_by_heat warning 6"),
 		"One GPU is close to its temperature limit and two more need attention.": alertsOn(s, "temperature_margin critical 1", "orphan_memory warning 2", "fan_failing warning 3"),
 	} {
 		in := input(s, "")
@@ -356,8 +356,8 @@ func TestTheListOfAlerts(t *testing.T) {
 func TestNothingFires(t *testing.T) {
 	for want, s := range map[string]*gpu.Snapshot{
 		"Nothing to report yet: the first reading is under way.": nil,
-		"No alert is firing, but no GPU can be read.":                machine("none"),
-		"Nothing needs attention.":                                    machine("one"),
+		"No alert is firing, but no GPU can be read.":            machine("none"),
+		"Nothing needs attention.":                               machine("one"),
 	} {
 		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []alert.Rule{{Name: "hot", Enabled: true}}})
 		if p.Headline != want || p.Title != "Alerts · gpuwhy" || p.Empty != "No alert needs attention now." {

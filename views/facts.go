@@ -157,7 +157,7 @@ func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 // aboutLists is what a list of parts means, and which calls have it.
 var aboutLists = map[string][2]string{
 	"fans": {
-		"The percentage is what the driver asks for, not how fast the fan turns: a blocked fan shows it too. 100 % is the maker’s noise limit, so values above it are possible. Turns is what the tachometer reports.",
+		"The percentage is what the driver asks for, not how fast the fan turns: a blocked fan shows it too. 100 % is the maker’s noise limit, so values above it are possible. Speed is what the tachometer reports.",
 		"nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetTargetFanSpeed, nvmlDeviceGetFanControlPolicy_v2",
 	},
 	"health.xids": {"The kernel log (dmesg) has the same numbers with details.", ""},

@@ -33,7 +33,7 @@ func TestFacts(t *testing.T) {
 		"a value":         {func(d *gpu.Device) { d.Thermal.Shutdown = gpu.Of[gpu.Celsius](92) }, "temperature.shutdown_threshold_celsius", "92\u00a0°C"},
 		"zero is a value": {func(d *gpu.Device) { d.Health.UncorrectedVolatile = gpu.Of(uint64(0)) }, "health.ecc_uncorrected_volatile", "0"},
 		"not reported":    {func(*gpu.Device) {}, "serial", "not reported"},
-		"not supported":     {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotSupported) }, "serial", "not supported"},
+		"not offered":     {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotSupported) }, "serial", "not offered"},
 		"not permitted":   {func(d *gpu.Device) { d.Serial = gpu.Absent[string](gpu.NotPermitted) }, "serial", "not permitted"},
 		"stale":           {func(d *gpu.Device) { d.Power.Draw = gpu.Absent[gpu.Watts](gpu.Stale) }, "power.power_draw_watts", "stale"},
 		"stale since": {func(d *gpu.Device) {
@@ -74,7 +74,7 @@ func TestWhereTrafficOverPCIeComesFrom(t *testing.T) {
 	}{
 		"counted":       {gpu.Activity{PCIeSent: some}, "2.0\u00a0MB/s", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
 		"measured":      {gpu.Activity{PCIeSent: some, PCIeMeasuredAt: gpu.Of(noon)}, "2.0\u00a0MB/s", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
-		"neither":       {gpu.AbsentActivity(gpu.NotSupported), "not supported", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
+		"neither":       {gpu.AbsentActivity(gpu.NotSupported), "not offered", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
 		"one direction": {gpu.Activity{PCIeReceived: some, PCIeMeasuredAt: gpu.Of(noon)}, "not reported", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +103,8 @@ func TestFactsAreExplained(t *testing.T) {
 		}
 	}
 	for path, words := range map[string]string{
-		"utilization.gpu_percent": "100 % can be one small kernel", "fan_speed_percent": "not what it turns",
-		"memory.used_mb": "used or not", "power.power_draw_watts": "heat",
+		"utilization.gpu_percent": "One small kernel can make it 100 %", "fan_speed_percent": "not the speed it turns at",
+		"memory.used_mb": "whether they use it or not", "power.power_draw_watts": "heat",
 	} {
 		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.From == "" {
 			t.Errorf("%s: %q from %q", path, f.Means, f.From)

@@ -50,7 +50,7 @@ func NewFindPage(in Input) FindPage {
 	p.add("Processes", words, foundProcesses(&in, all))
 	p.add("Users", words, foundUsers(&in, all))
 	if len(in.Nodes) > 1 {
-		p.add("Nodes", words, foundNodes(&in))
+		p.add("Machines", words, foundNodes(&in))
 		p.add("Labels", words, foundLabels(&in))
 	}
 	p.add("Jobs, pods and containers", words, foundPlaces(&in, all))
@@ -271,5 +271,5 @@ func countOrUnknown(n int, unknown bool) string {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p NodesPage) Render(ctx context.Context, w io.Writer) error {
-	return document(p.in.head("Nodes · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
+	return document(p.in.head("Machines · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
 }

@@ -56,7 +56,7 @@ type NodeRow struct {
 // A NodeGroup is nodes of one cluster or rack, or with one label.
 type NodeGroup struct {
 	Key, Title string
-	Says       string // "40 nodes · 2 loud · 1 silent"
+	Says       string // "40 machines · 2 loud · 1 silent"
 	Path       templ.SafeURL
 	Level      Level
 	Chosen     bool
@@ -65,7 +65,7 @@ type NodeGroup struct {
 
 // A NodeList is the nodes of a page, as its address asks.
 type NodeList struct {
-	Count  string // "412 nodes"
+	Count  string // "412 machines"
 	Bys    []Option
 	Sorts  []Option
 	Groups []NodeGroup // that have rows here; one without a title where nothing was chosen
@@ -297,7 +297,7 @@ func newNodeList(in *Input, few bool) NodeList {
 			l.Left = "and " + strconv.Itoa(n) + " more"
 		}
 	} else {
-		l.pages, from, to = paged(in.Choices, "Nodes", len(rows), mostNodes)
+		l.pages, from, to = paged(in.Choices, "Machines", len(rows), mostNodes)
 	}
 	for _, r := range rows[from:to] {
 		if n := len(l.Groups); n == 0 || !few && l.Groups[n-1].Key != asked(r.group) {

@@ -403,7 +403,7 @@ func (l *GPUList) part(in *Input, groups []members) []members {
 		})
 	}
 	var from, to int
-	l.pages, from, to = paged(in.Choices, "Nodes", len(groups), mostOnWall)
+	l.pages, from, to = paged(in.Choices, "Machines", len(groups), mostOnWall)
 	return groups[from:to]
 }
 

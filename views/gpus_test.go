@@ -197,7 +197,7 @@ func TestTheEngineThatMatters(t *testing.T) {
 	}
 	d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported)
 	d.Utilization.Encoder = gpu.Of[gpu.Percent](0)
-	if m := newTile(new(Input), d, noon).Meters[0]; m.Label != "Utilization" || m.Value.Text != "not supported" {
+	if m := newTile(new(Input), d, noon).Meters[0]; m.Label != "Utilization" || m.Value.Text != "not offered" {
 		t.Errorf("an encoder at rest is in place of what is not known: %+v", m)
 	}
 }

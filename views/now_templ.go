@@ -715,7 +715,7 @@ func gpuList(p Page, live bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = listed(l.pages, "wall-pages", "More nodes").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = listed(l.pages, "wall-pages", "More machines").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -219,7 +219,7 @@ func NewPage(in Input) Page {
 		p.Back = in.Root
 	}
 	p.Found = sentence(contract.Found(in.Nodes))
-	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
+	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return asSentence(n.Text()) })
 	return p
 }
 
@@ -354,8 +354,8 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
 		Source: f.Source,
 		Since:  failingFor(between(f.Since, now)),
-		What:   sentence(f.Advice.What),
-		Try:    sentence(f.Advice.Try),
+		What:   asSentence(f.Advice.What),
+		Try:    asSentence(f.Advice.Try),
 	}
 	if !f.Next.IsZero() {
 		out.Next = tryingAgainIn(between(now, f.Next))

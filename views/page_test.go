@@ -233,7 +233,7 @@ func TestUseOfTheMachinesMemory(t *testing.T) {
 // Parts that are not offered, not permitted and not there are three things.
 func TestNoInstances(t *testing.T) {
 	for want, r := range map[string]gpu.Reading[int]{
-		"not supported": gpu.Absent[int](gpu.NotSupported), "not permitted": gpu.Absent[int](gpu.NotPermitted), "none": gpu.Of(0), "7": gpu.Of(7),
+		"not offered": gpu.Absent[int](gpu.NotSupported), "not permitted": gpu.Absent[int](gpu.NotPermitted), "none": gpu.Of(0), "7": gpu.Of(7),
 	} {
 		d := device(func(d *gpu.Device) { d.Modes.Instances = r })
 		if got := newFact(d, catalog.Reading("modes.instances")).Value.Text; got != want {
@@ -399,8 +399,8 @@ func TestPageWithoutGPU(t *testing.T) {
 	p := NewPage(input(machine("none"), "No GPU can be read."))
 	want := Failure{
 		Source: "nvml", Since: "failing for 20\u00a0min", Next: "trying again in 12\u00a0s",
-		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
-		Try:  "install the driver, or check that nvidia-smi runs on this machine",
+		What: "The NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found.",
+		Try:  "Install the driver, or check that nvidia-smi runs on this machine.",
 	}
 	if p.in.Nodes.Status() != "no_gpu" || p.FailTitle != "What was tried" || len(p.Failures) != 2 || p.Failures[0] != want {
 		t.Errorf("got %q %q %+v", p.in.Nodes.Status(), p.FailTitle, p.Failures)
@@ -528,7 +528,7 @@ func TestExamplesHaveEveryState(t *testing.T) {
 			t.Errorf("nothing is %s", state)
 		}
 	}
-	for _, text := range []string{"not reported", "not supported", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated</span>", "Waiting for", `src="/state/hung/" data-at="charts-title" title="Machines: One that hangs" data-press="#pause" loading="lazy"`, `href="#hung-state"`, `id="hung-state"`, "nothing here was measured"} {
+	for _, text := range []string{"not reported", "not offered", "not permitted", "no fan of its own", "set by hand", "\u00a0W ?", "Simulated</span>", "Waiting for", `src="/state/hung/" data-at="charts-title" title="Machines: One that hangs" data-press="#pause" loading="lazy"`, `href="#hung-state"`, `id="hung-state"`, "nothing here was measured"} {
 		if !strings.Contains(html, text) {
 			t.Errorf("%q is missing", text)
 		}
@@ -696,7 +696,7 @@ func TestSeveralNodes(t *testing.T) {
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)
-	if cards := p.GPUs.Cards; p.in.place() != "2 nodes" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
+	if cards := p.GPUs.Cards; p.in.place() != "2 machines" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d cards, the last is %q", p.in.place(), len(cards), cards[len(cards)-1].Title)
 	}
 	if p.Answer.Question != "What needs attention now?" {

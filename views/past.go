@@ -201,7 +201,7 @@ func NewPastPage(in PastInput) PastPage {
 	p.kinds = kindsOf(&in)
 	p.Ranges = p.ranges()
 	if in.Trouble != nil {
-		p.Trouble, p.Try = sentence(capital(in.Trouble.What)+"."), sentence(in.Trouble.Try)
+		p.Trouble, p.Try = asSentence(in.Trouble.What), asSentence(in.Trouble.Try)
 		p.Sentence = either(in.NotKept, "No history is kept.", either(in.Unclear, p.Trouble, "The past can’t be shown now."))
 		if p.Trouble == p.Sentence {
 			p.Trouble = ""
@@ -423,12 +423,21 @@ func (p *PastPage) nameOf(k store.Key) string {
 	return title
 }
 
-// capital begins a text as a sentence does.
+// capital begins a text as a sentence does. Names such as gpuwhy and nvidia-smi keep their small letter.
 func capital(text string) string {
-	if text == "" || text[0] < 'a' || text[0] > 'z' {
+	word, _, _ := strings.Cut(text, " ")
+	if text == "" || text[0] < 'a' || text[0] > 'z' || word == "gpuwhy" || strings.ContainsAny(word, "-_./0123456789") {
 		return text
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// asSentence writes a text of an error or a note, which begins small and has no full stop, as a sentence; an empty one stays empty.
+func asSentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return sentence(strings.TrimRight(capital(text), ".") + ".")
 }
 
 // endOf is when a span ended, as a form takes it.
@@ -775,7 +784,7 @@ func (p *PastPage) then() *PastThen {
 	}
 	if in.Then == nil {
 		if in.ThenTrouble != nil {
-			t.Trouble, t.TryAgain = sentence(capital(in.ThenTrouble.What)+"."), sentence(in.ThenTrouble.Try)
+			t.Trouble, t.TryAgain = asSentence(in.ThenTrouble.What), asSentence(in.ThenTrouble.Try)
 		}
 		return t
 	}

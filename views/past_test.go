@@ -398,7 +398,7 @@ func TestPastTrouble(t *testing.T) {
 		Trouble: &gpu.Advice{What: `"<soon>" is not a span of time`, Try: "write it like last night"},
 	})
 	text := render(t, p)
-	for _, want := range []string{"&lt;soon&gt;", "write it like last night", `action="/x/past"`} {
+	for _, want := range []string{"&lt;soon&gt;", "Write it like last night.", `action="/x/past"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)
 		}

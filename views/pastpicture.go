@@ -404,7 +404,7 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 		if min(f.Share(to), 1)-max(f.Share(s.From), 0) < narrowest {
 			band.Name, band.Owner = "", ""
 		}
-		names = append(names, strings.TrimSuffix(name+" of "+owner, " of "))
+		names = append(names, name+either(owner == "", "", " ("+owner+")"))
 		f.Bands, places = append(f.Bands, band), append(places, row)
 	}
 	f.Height, f.Pixels = float64(used*bandRow), strconv.Itoa(used*bandRow)

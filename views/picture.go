@@ -701,7 +701,7 @@ func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 	var names []string
 	for _, w := range row.Workers {
 		if name := clean(w.Name, longestName); name != "" && picture.Sum(w.Watts) > 0 && len(names) < 4 {
-			names = append(names, name+either(w.User == "", "", " of "+clean(w.User, longestName)))
+			names = append(names, name+either(w.User == "", "", " ("+clean(w.User, longestName)+")"))
 		}
 	}
 	out := title + " over the last minutes. "

@@ -27,13 +27,13 @@ func TestShell(t *testing.T) {
 	}
 	for name, html := range map[string]string{
 		"Now": render(t, NewPage(in)), "Processes": render(t, NewProcessesPage(in)), "About": render(t, NewAboutPage(in)),
-		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Nodes": render(t, NewNodesPage(in)),
+		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Machines": render(t, NewNodesPage(in)),
 	} {
 		current := `data-key="` + name + `" aria-current="page"`
 		if strings.Contains(html, `data-key="`+name+`" class="wide"`) {
 			current = `data-key="` + name + `" class="wide" aria-current="page"`
 		}
-		if name != "Nodes" && !strings.Contains(html, current) {
+		if name != "Machines" && !strings.Contains(html, current) {
 			t.Errorf("%s is not the current page", name)
 		}
 		if fills, silent := strings.Count(html, "data-fill"), strings.Count(html, `data-fill data-own aria-live="off"`); fills != 3 || silent != fills {
@@ -45,11 +45,11 @@ func TestShell(t *testing.T) {
 			}
 		}
 	}
-	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Nodes"`) {
+	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Machines"`) {
 		t.Error("one node has a page of nodes")
 	}
 	in.Nodes = fixtureFleet()
-	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Nodes"`) {
+	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Machines"`) {
 		t.Error("several nodes have no page")
 	}
 	for status, in := range map[string]Input{"starting": input(nil, ""), "none": input(machine("none"), "")} {
@@ -117,7 +117,7 @@ func TestAbout(t *testing.T) {
 	in.Started = noon
 	in.Costs = []gpu.Cost{{Source: "nvml", Call: "nvmlDeviceGetPowerUsage", Count: 4, Total: 10 * time.Millisecond, Longest: 7 * time.Millisecond}}
 	html := render(t, NewAboutPage(in))
-	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean",
+	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "Other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean",
 		"nvml · nvmlDeviceGetPowerUsage", "2.500\u00a0ms", "of 4; the longest took 7.000\u00a0ms"} {
 		if !strings.Contains(strings.ReplaceAll(html, "&#39;", "'"), part) {
 			t.Errorf("%q is missing", part)
@@ -145,7 +145,7 @@ func TestAboutAFleet(t *testing.T) {
 		got = append(got, f.Label+": "+f.Value.Text)
 	}
 	want := []string{
-		"Connection: not working", "Machines join at: tls://127.0.0.1:4222", "Remote nodes: 12", "Silent nodes: 2", "Refused from gpu-2: 9", "Refused from <b>: 7",
+		"Connection: not working", "Machines join at: tls://127.0.0.1:4222", "Remote machines: 12", "Silent machines: 2", "Refused from gpu-2: 9", "Refused from <b>: 7",
 		"Events waiting: 0", "History delivery: working", "Parts waiting: 41", "Cluster east: not known yet",
 	}
 	if !slices.Equal(got, want) {

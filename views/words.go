@@ -19,7 +19,7 @@ type absence struct{ text, why string }
 var (
 	notMeasured    = absence{"not measured", ""}
 	notReported    = absence{"not reported", "the device or its driver doesn’t report it"}
-	notSupported   = absence{"not supported", "the device or its driver doesn’t support it"}
+	notSupported   = absence{"not offered", "the device or its driver doesn’t offer it"}
 	notPermitted   = absence{"not permitted", "it exists, but gpuwhy isn’t allowed to read it"}
 	stale          = absence{"stale", "reported earlier; the device isn’t answering now"}
 	implausible    = absence{"impossible value", "the device reported a value that can’t be right"}
@@ -72,7 +72,7 @@ func andText(before, last string) string { return before + " and " + last }
 
 func gpuCount(n int) string       { return explain.Plural(n, "GPU", "GPUs") }
 func processCount(n int) string   { return explain.Plural(n, "process", "processes") }
-func nodeCount(n int) string      { return explain.Plural(n, "node", "nodes") }
+func nodeCount(n int) string      { return explain.Plural(n, "machine", "machines") }
 func coreCount(n int) string      { return explain.Plural(n, "core", "cores") }
 func kindCount(n int) string      { return explain.Plural(n, "kind", "kinds") }
 func moreProcesses(n int) string  { return explain.Plural(n, "more process", "more processes") }
@@ -261,7 +261,9 @@ func processesNotKnown(gpus string) string {
 func processesNotListed(gpus string) string {
 	return "The driver doesn’t list the processes on " + gpus + "."
 }
-func processesHidden(gpus string) string { return "gpuwhy has no permission to see all processes on " + gpus + "." }
+func processesHidden(gpus string) string {
+	return "gpuwhy has no permission to see all processes on " + gpus + "."
+}
 
 func podText(name string) string          { return "pod " + name }
 func containerText(name string) string    { return "container " + name }
@@ -354,7 +356,7 @@ func beingOf(w alert.Watch) being {
 	case alert.FanUnreadable:
 		return being{"has a fan that can't be read", "have fans that can't be read"}
 	case alert.NeedsAction:
-		return being{"needs a reset or similar", "need a reset or similar"}
+		return being{"needs action", "need action"}
 	case alert.ThrottledByHeat:
 		return being{"is slowed by heat", "are slowed by heat"}
 	case alert.ThrottledByPower:

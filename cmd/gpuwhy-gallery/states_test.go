@@ -123,7 +123,7 @@ var arrived = map[string]string{
 	"past-empty":    `d.getElementById("past-nothing").checkVisibility()`,
 	"past-next":     `[...d.querySelectorAll("#next li")].filter((l) => l.checkVisibility()).length === 3 && d.querySelector("#next .week") !== null`,
 	"past-off":      `d.getElementById("past-trouble").textContent.includes("without --history off")`,
-	"past-words":    `d.body.innerText.includes("is not a span of time") && d.getElementById("past-trouble").textContent.includes("write it like") && d.querySelector("[name=from]").value === "soon"`,
+	"past-words":    `d.body.innerText.includes("is not a span of time") && d.getElementById("past-trouble").textContent.includes("Write it like") && d.querySelector("[name=from]").value === "soon"`,
 
 	"nodes":           follows("live") + ` && d.querySelectorAll("tbody tr").length === 12`,
 	"about":           follows("live") + ` && d.querySelectorAll(".about dl").length > 2 && !d.getElementById("about-kind").checkVisibility()`,

@@ -184,7 +184,7 @@ func TestThePastWithoutADatabase(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error is returned")
 	}
-	if text := rendered(t, page); !strings.Contains(text, "The database can&#39;t be reached.") || !strings.Contains(text, "start it again") {
+	if text := rendered(t, page); !strings.Contains(text, "The database can&#39;t be reached.") || !strings.Contains(text, "Start it again.") {
 		t.Errorf("the advice is missing: %s", text)
 	}
 }
