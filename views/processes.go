@@ -78,8 +78,8 @@ var processColumns = []struct {
 	{"power", "Power", true, func(a, b *ProcessRow) int { return compareNumbers(a.watts, b.watts) }},
 	{"memory", "Memory", true, func(a, b *ProcessRow) int { return compareNumbers(a.memory, b.memory) }},
 	{"use", "Use", true, func(a, b *ProcessRow) int { return compareNumbers(a.share, b.share) }},
-	{"running", "Running for", true, func(a, b *ProcessRow) int { return -a.began.Compare(b.began) }},
-	{"place", "Runs in", false, func(a, b *ProcessRow) int { return compareText(a.Place, b.Place) }},
+	{"running", "Run time", true, func(a, b *ProcessRow) int { return -a.began.Compare(b.began) }},
+	{"place", "Place", false, func(a, b *ProcessRow) int { return compareText(a.Place, b.Place) }},
 }
 
 func compareText(a, b Value) int {
@@ -401,15 +401,13 @@ func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
 
 // newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
 func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing bool) string {
-	n := pids(list)
+	n, count := pids(list), pids(all)
 	text := processCount(n)
+	if count != n {
+		text = strconv.Itoa(n) + " of " + processCount(count)
+	}
 	if n != len(rows) && len(rows) > 0 {
 		text += " in " + strconv.Itoa(len(rows)) + " rows"
-	}
-	if len(all) != len(list) {
-		if count := pids(all); count != n {
-			text += " of " + strconv.Itoa(count)
-		}
 	}
 	switch {
 	case len(all) == 0 && (missing || !devices):
@@ -684,7 +682,7 @@ var processGroups = []Choice{{"user", "Grouped by user"}, {"none", "Not grouped"
 func processSorts() (out []Choice) {
 	for _, c := range processColumns {
 		if c.key != "power" {
-			out = append(out, Choice{c.key, "Sort by " + strings.ToLower(c.label)})
+			out = append(out, Choice{c.key, "Sort by " + either(c.key == "gpu", c.label, strings.ToLower(c.label))})
 		}
 	}
 	return out
