@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// An AboutPage says what gpuwhy costs, reads and may not.
+// An AboutPage is the view model of /about: what gpuwhy costs, what it reads and what it can't see.
 type AboutPage struct {
 	in       *Input
 	Costs    []AboutFact
@@ -24,35 +24,35 @@ type AboutPage struct {
 	Failures []Failure
 	Limits   []string
 	Kept     []AboutFact
-	Calls    []AboutFact // to drivers: the most costly
-	Fleet    []AboutFact // what it has to do with a fleet and with clusters
+	Calls    []AboutFact // the most expensive driver calls
+	Fleet    []AboutFact // its part in a fleet, and the clusters that it reads
 	Readings []AboutGroup
 }
 
-// An AboutFact is one fact, and what it means.
+// An AboutFact is one fact with its meaning.
 type AboutFact struct {
 	Label string
 	Value Value
 	Means string
-	At    time.Time // the moment that it is, if it is one
+	At    time.Time // the value, if it is a moment; zero otherwise
 }
 
-// An AboutGroup is readings that belong together, with what each means.
+// An AboutGroup is a group of readings, each with its meaning.
 type AboutGroup struct {
 	Title    string
 	Readings []AboutFact
 }
 
-// NewAboutPage makes the view model.
+// NewAboutPage makes the view model of /about.
 func NewAboutPage(in Input) AboutPage {
 	in.keep()
 	p := AboutPage{in: &in, Failures: each(in.Nodes.Failures(), func(f *gpu.Failure) Failure { return newFailure(f, in.now()) })}
 	self := gpu.Self{}
-	elsewhere := in.Nodes.Kind() != gpu.Live // what their host says of gpuwhy is not of this program
+	elsewhere := in.Nodes.Kind() != gpu.Live // their host's readings about gpuwhy are not about this process
 	for _, n := range in.Nodes {
 		elsewhere = elsewhere || in.remote(n.Node)
 		if n.Host != nil && !in.remote(n.Node) {
-			self, elsewhere = n.Host.Self, n.Kind() != gpu.Live // all nodes of this program say the same
+			self, elsewhere = n.Host.Self, n.Kind() != gpu.Live // all nodes that this process reads say the same
 			break
 		}
 	}
@@ -103,7 +103,7 @@ func NewAboutPage(in Input) AboutPage {
 	return p
 }
 
-// remote reports whether another program reads a node.
+// remote reports whether another process reads the node.
 func (in *Input) remote(node string) bool {
 	if in.Fleet == nil {
 		return false
@@ -112,10 +112,10 @@ func (in *Input) remote(node string) bool {
 	return ok && m.Link.Remote
 }
 
-// mostRefused is how many nodes are named whose messages were refused; /metrics has all.
+// mostRefused limits how many nodes with refused messages are listed; /metrics has all of them.
 const mostRefused = 12
 
-// newFleetFacts says how the program does as a part of a fleet, and the clusters that it reads.
+// newFleetFacts returns the state of the process within a fleet, and of the clusters that it reads.
 func newFleetFacts(in *Input) (facts []AboutFact) {
 	part := func(name, label, well string) {
 		p, ok := in.Parts[name]
@@ -169,10 +169,10 @@ func newFleetFacts(in *Input) (facts []AboutFact) {
 	return facts
 }
 
-// mostCalls is how many calls to drivers are shown; /metrics has all.
+// mostCalls limits how many driver calls are shown; /metrics has all of them.
 const mostCalls = 12
 
-// newCall says what the calls of one function took.
+// newCall returns how long the calls of one driver function took.
 func newCall(c *gpu.Cost) AboutFact {
 	ms := func(d time.Duration) string { return decimals(d.Seconds()*1000, 3) + nbsp + "ms" }
 	return AboutFact{
@@ -184,7 +184,7 @@ func newCall(c *gpu.Cost) AboutFact {
 
 func tenthPercent(v float64) string { return tenth(v) + nbsp + "%" }
 
-// keptFor says how long something is kept.
+// keptFor says for how long something is kept; 0 means forever.
 func keptFor(d time.Duration) string {
 	if d == 0 {
 		return "Kept forever."
@@ -198,13 +198,13 @@ func (p AboutPage) Render(ctx context.Context, w io.Writer) error {
 	return document(p.in.head("About · gpuwhy", ""), aboutBody(p)).Render(ctx, w)
 }
 
-// An EmbedPage is the card of one device, for a frame of another page.
+// An EmbedPage is the card of one device, to be framed by another site.
 type EmbedPage struct {
 	in   *Input
 	Tile Tile
 }
 
-// NewEmbedPage makes the view model of the card of a device.
+// NewEmbedPage makes the view model of a device's card.
 func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
 	in.keep()
 	t := newTile(&in, d, in.now())
@@ -215,6 +215,6 @@ func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p EmbedPage) Render(ctx context.Context, w io.Writer) error {
 	h := p.in.head(p.Tile.Title+" · gpuwhy", "")
-	h.Manifest = "" // a frame is not installed, and has no palette
+	h.Manifest = "" // a frame can't be installed, and has no palette
 	return document(h, embedBody(p)).Render(ctx, w)
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
-// A Use is whose one thing of a device is, as its page shows it.
+// A Use shows who uses one resource of a device.
 type Use struct {
 	Title string
 	Bar   []UseBar
 	Facts []UseFact
 }
 
-// A UseFact is a figure, and why it is what it is.
+// A UseFact is one part of a resource, with the reason for its value.
 type UseFact struct {
 	DeviceFact
-	Kind string // of part of the bar; empty where it is none
+	Kind string // kind of its part of the bar; empty if it has none
 	Why  *DeviceFact
 }
 
-// A UseBar reaches from the beginning of all parts to the end of one. The
-// longest comes first, and the others cover it.
+// A UseBar reaches from the start of the bar to the end of one part. The
+// longest is drawn first, and the others cover it.
 type UseBar struct {
 	Kind  string
 	Width string // "0" to "100"
@@ -36,15 +36,15 @@ func (b UseBar) attrs() templ.Attributes {
 	return attributes("data-kind", b.Kind, "width", b.Width)
 }
 
-// A usePart is one of the parts that something is split into.
+// A usePart is one part of a resource.
 type usePart struct {
 	kind, path, label, means string
 	value                    number
 	format                   string
-	orElse                   *string // what is shown where it is absent
+	orElse                   *string // shown if it is absent
 }
 
-// newUses are those of a device.
+// newUses returns who uses the memory, power and time of a device.
 func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
 	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw different power."
@@ -76,7 +76,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 
 const nobody = "Unaccounted"
 
-// newUse puts parts beside one another, the last of which no process explains.
+// newUse makes a Use of its parts. No process explains the last part.
 func newUse(d *gpu.Device, title string, whole number, parts []usePart, reason *attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
 	const root = "attribution."
 	out := Use{Title: title}
@@ -99,5 +99,5 @@ func newUse(d *gpu.Device, title string, whole number, parts []usePart, reason *
 	return out
 }
 
-// some writes memory, if there is any.
+// some writes an amount of memory; empty for 0.
 func some(mib float64) string { return either(mib == 0, "", memory(mib)) }

@@ -9,11 +9,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// This file has the texts of pages that stand in several places, or are chosen by what is read: edit them here. What stands in one place
-// alone is in its template. testdata/words.golden.txt has all of them with example values, and is written by
-// "go test ./views -run TestWords -update".
+// This file has the page texts that are used in several places or depend on readings. Texts used in one place are in their template.
+// testdata/words.golden.txt lists all texts of this file with example values; "go test ./views -run TestWords -update" writes it.
 
-// An absence is what stands in place of a value, and why there is none.
+// An absence is the text shown instead of a value, and why there is none.
 type absence struct{ text, why string }
 
 var (
@@ -31,7 +30,7 @@ var (
 	endedProcess   = absence{"Ended process", "it no longer exists, but the driver hasn’t freed what it held"}
 )
 
-// absenceOf is why a reading has no value.
+// absenceOf says why a reading has no value.
 func absenceOf(q gpu.Quality) absence {
 	switch q {
 	case gpu.NotSupported:
@@ -79,20 +78,20 @@ func moreProcesses(n int) string  { return explain.Plural(n, "more process", "mo
 func migInstances(n int) string   { return explain.Plural(n, "MIG instance", "MIG instances") }
 func partitionCount(n int) string { return explain.Plural(n, "partition", "partitions") }
 
-// gpuName is how pages call a device: "GPU 3".
+// gpuName is the name of a device on pages: "GPU 3".
 func gpuName(index int) string { return "GPU " + strconv.Itoa(index) }
 
 // Devices and nodes.
 
-// The states of a device beside those of package gpu.
+// States of a device in addition to those of package gpu.
 const (
 	stateBusy   = "busy"
 	stateIdle   = "idle"
-	stateOn     = "on" // it answers, and nobody knows whether it works
+	stateOn     = "on" // it answers, but whether it is busy is unknown
 	stateSilent = "silent"
 )
 
-// stateText is a state in a word; empty for one that is not known.
+// stateText is a state in words; empty for an unknown one.
 func stateText(state string) string {
 	switch state {
 	case stateBusy:
@@ -114,7 +113,7 @@ func stateText(state string) string {
 	}
 }
 
-// whatToDo is what to do about a state, where the source gave no reason for it.
+// whatToDo says what to do about a state, if the source gave no reason for it.
 func whatToDo(state string) string {
 	switch state {
 	case string(gpu.StateNotAnswering):
@@ -178,7 +177,7 @@ const (
 	byHandText       = "set by hand" // a fan
 )
 
-// held are the reasons that cost the work something, and what they are in words.
+// held lists the reasons that slow work down, in words.
 var held = []struct {
 	reason gpu.ClockEventReasons
 	text   string
@@ -189,7 +188,7 @@ var held = []struct {
 	{gpu.ReasonHardwarePowerBrake, "the power supply"},
 }
 
-// holdsClocks is what holds the clocks.
+// holdsClocks lists all reasons that hold the clocks, in words.
 var holdsClocks = []struct {
 	reason gpu.ClockEventReasons
 	text   string
@@ -207,7 +206,7 @@ var holdsClocks = []struct {
 	{gpu.ReasonReliability, "the reliability limit"},
 }
 
-// splitBy is what watts were split by; empty where they were not.
+// splitBy says how power was split among processes; empty if it was not.
 func splitBy(m attribute.Method) string {
 	switch m {
 	case attribute.BySM:
@@ -254,7 +253,7 @@ func upFor(span string) string      { return "up " + span }
 
 // Processes.
 
-// "The processes of GPU 0 and GPU 1 are not known: …", above their table.
+// Notes above the table of processes, about the named GPUs.
 func processesNotKnown(gpus string) string {
 	return "Without an answer from " + gpus + ", the processes there are unknown."
 }
@@ -273,7 +272,7 @@ func onInstance(gpu string, n int) string { return gpu + " · MIG " + strconv.It
 
 // Causes.
 
-// certainty is how sure a cause is.
+// certainty says how certain a cause is.
 func certainty(c explain.Confidence) string {
 	switch {
 	case c >= explain.High:
@@ -293,7 +292,7 @@ const acknowledgedText = "acknowledged"
 func didBy(did, who string) string      { return did + " by " + who }
 func didSaying(did, what string) string { return did + ": " + what }
 
-// severityName is a severity in a word; empty for an empty one.
+// severityName is a severity as a word; empty for an empty one.
 func severityName(s alert.Severity) string {
 	switch s {
 	case alert.Critical:
@@ -307,7 +306,7 @@ func severityName(s alert.Severity) string {
 	}
 }
 
-// alertStateName is the state of an alert that does not fire.
+// alertStateName is the state of an alert that is not firing.
 func alertStateName(s alert.State) string {
 	switch s {
 	case alert.NoData:
@@ -319,10 +318,10 @@ func alertStateName(s alert.State) string {
 	}
 }
 
-// A being is what one thing is or does, and several: "is busy", "are busy".
+// A being is a predicate for one subject and for several: "is busy", "are busy".
 type being struct{ one, many string }
 
-// counted is that of n things.
+// counted returns the predicate for n subjects.
 func (b being) counted(n int) string {
 	if n == 1 {
 		return b.one
@@ -330,7 +329,7 @@ func (b being) counted(n int) string {
 	return b.many
 }
 
-// beingOf is what those with an alert are or do, by what is watched; empty for what this version does not know.
+// beingOf returns the predicate of an alert's subject, by what the rule watches; empty for a watch that this version does not know.
 func beingOf(w alert.Watch) being {
 	switch w {
 	case alert.Utilization:
