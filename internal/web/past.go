@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// pastDrawn is how many devices a picture has: of more, those that worked most.
+	// pastDrawn limits the devices in a picture to the busiest.
 	pastDrawn = 8
-	// pastLongest is how many sessions of a device are handed to the picture.
+	// pastLongest limits the sessions of a device in the picture.
 	pastLongest = 1000
 	pastEvents  = 2000
 )
 
-// past is the page of the past. An error of the database is on the page, and is returned too.
+// past returns the page of the past. A database error is shown on the page and also returned.
 func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Component, error) {
 	in := views.PastInput{Input: p.input(p.cfg.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble, Unclear: q.Unclear}
 	if part := p.cfg.Parts()["history"]; part.LastError != nil {
@@ -51,7 +51,7 @@ func (p *Pages) past(ctx context.Context, q *server.PastQuestion) (templ.Compone
 	return views.NewPastPage(in), err
 }
 
-// forecastsOf are those of the devices of a node, or of all, that there are now.
+// forecastsOf returns the forecasts of a node's present devices, or of all.
 func (p *Pages) forecastsOf(q *server.PastQuestion) []contract.GPUForecast {
 	f := p.cfg.Newest()
 	var parts []insight.Part
@@ -63,12 +63,12 @@ func (p *Pages) forecastsOf(q *server.PastQuestion) []contract.GPUForecast {
 	return p.forecasts(f, parts, q.From)
 }
 
-// fillPast asks for all that the page shows.
+// fillPast reads everything that the page shows.
 func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
 	seen := func(d store.Device) bool {
 		return d.First.IsZero() || d.First.Before(q.To) && !d.Last.Add(store.Quarter.Span()).Before(q.From)
 	}
-	named := func(k store.Key) bool { // and not seen by another name of its machine
+	named := func(k store.Key) bool { // and not seen under another name of its machine
 		return slices.Contains(q.Keys, k) && !slices.ContainsFunc(q.Keys, func(o store.Key) bool { return o.UUID == k.UUID && seen(q.Devices[o]) })
 	}
 	for k, d := range q.Devices {
@@ -110,7 +110,7 @@ func (p *Pages) fillPast(ctx context.Context, in *views.PastInput, q *server.Pas
 	return nil
 }
 
-// longestSessions fills in the longest sessions of each device, and has for how long each worked.
+// longestSessions fills in the longest sessions of each device, and returns for how long each device worked.
 type longestSessions struct {
 	in   *views.PastInput
 	busy map[store.Key]time.Duration
@@ -127,7 +127,7 @@ func (x *longestSessions) take(s *store.Session) {
 	x.busy[s.Key] += s.Busy
 }
 
-// drawnOf are the devices in the picture: those that are named, or all. Of too many it is those that worked longest.
+// drawnOf returns the devices in the picture: those named, or all. If there are too many, the busiest are drawn.
 func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Duration) []store.Device {
 	out := slices.DeleteFunc(slices.Clone(all), func(d store.Device) bool { return len(named) > 0 && !slices.Contains(named, d.Key()) })
 	if len(out) <= pastDrawn {
@@ -140,7 +140,7 @@ func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Dura
 	})
 }
 
-// fillPicture reads what is drawn, of all devices that the page is about (none: of all there are). Steps are so long that each has a reading while gpuwhy looks.
+// fillPicture reads the series of the picture, for the devices of the page (none means all). Steps are long enough to each have a reading while gpuwhy runs.
 func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.PastQuestion, all []store.Key) error {
 	if len(in.Drawn) == 0 {
 		return nil
@@ -149,7 +149,7 @@ func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.
 	if len(in.Drawn) > 1 {
 		points = 300
 	}
-	const slowest = 5 * time.Second // snapshots are kept about that often
+	const slowest = 5 * time.Second // snapshots are stored about that often
 	step := past.Step(max(q.To.Sub(q.From)/points, 2*p.cfg.Monitor.Interval, 2*slowest))
 	var err error
 	if in.Grid, err = p.cfg.Past.Grid(q.From, q.To, step); err != nil {
@@ -168,7 +168,7 @@ func (p *Pages) fillPicture(ctx context.Context, in *views.PastInput, q *server.
 	return p.fillBeside(ctx, in, q, all, keys, step)
 }
 
-// fillBeside reads what the span is compared with: of all devices who used them, and of some what is drawn.
+// fillBeside reads what the span is compared with: usage of all devices, and series of the drawn ones.
 func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.PastQuestion, all, keys []store.Key, step time.Duration) error {
 	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]past.Series{}}
 	if !q.Compare.From.IsZero() {
@@ -209,7 +209,7 @@ func (p *Pages) fillBeside(ctx context.Context, in *views.PastInput, q *server.P
 	return err
 }
 
-// fillThen makes the machine as it was.
+// fillThen fills in the machine as it was.
 func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.PastQuestion) error {
 	node := cmp.Or(q.Node, p.cfg.Monitor.Node)
 	switch {
@@ -244,14 +244,14 @@ func (p *Pages) fillThen(ctx context.Context, in *views.PastInput, q *server.Pas
 	return err
 }
 
-// timesOf divides a span into hours, days or months of its zone, which begin and end with it.
+// timesOf divides a span into hours, days or months of its time zone.
 func timesOf(from, to time.Time) []time.Time {
 	next := func(t time.Time) time.Time { // the first round time after t
 		switch length := to.Sub(from); {
 		case length <= 50*time.Hour:
-			// Zones differ from UTC by whole quarters of an hour.
+			// UTC offsets are multiples of a quarter of an hour.
 			t = t.Truncate(15 * time.Minute)
-			for range 8 { // some zones set their clocks back by half an hour
+			for range 8 { // some zones set clocks back by half an hour
 				if t = t.Add(15 * time.Minute); t.Minute() == 0 {
 					break
 				}

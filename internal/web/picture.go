@@ -12,7 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// image is the picture of a page as an image, in the colors that are asked for.
+// image returns the picture of a page as an image, in the requested theme.
 func (p *Pages) image(f *insight.Fleet, node string, asked url.Values) templ.Component {
 	theme := picture.Light
 	if asked.Get("theme") == "dark" {
@@ -21,7 +21,7 @@ func (p *Pages) image(f *insight.Fleet, node string, asked url.Values) templ.Com
 	return views.NewShared(p.all(f, node, asked), theme)
 }
 
-// recent answers about the recent past of a page's devices: of one node, or of all.
+// recent returns a function for the recent past of a page's devices: of one node, or of all.
 func (p *Pages) recent(f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
 	return func(node, uuid string, step time.Duration) *recent.Table {
 		if node == "" {

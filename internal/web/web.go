@@ -1,6 +1,6 @@
-// Package web makes the pages that browsers see. It fills the view models of
-// package views from Moments, alerts and the recent past, and renders them. It also
-// has the files of package static for the server.
+// Package web makes the pages that browsers see. It fills the view models of package
+// views from Moments, alerts and the recent past, and renders them. It also serves the
+// files of package static.
 package web
 
 import (
@@ -36,10 +36,9 @@ type Pages struct {
 // Hues are the colors of people's work.
 type Hues = views.Hues
 
-// New puts the pages into a server's configuration, which has all else, and a base
-// path that ends with a slash. They say what monitor says of gpuwhy and targets of
-// those who are told of alerts; many goroutines call both at the same time.
-// The colors of people's work are the same on all of them.
+// New adds the pages to a server's configuration. Everything else in it must be set, and
+// its base path must end with a slash. Monitor returns the state of gpuwhy, targets the
+// notification targets; both are called concurrently. All pages use the same hues.
 func New(on *server.Config, hues *Hues, monitor func() contract.Monitor, targets func() []notify.Status) *Pages {
 	if on.Latest == nil {
 		on.Latest = on.Newest
@@ -64,7 +63,7 @@ func (p *Pages) dashboard(f *insight.Fleet, node string, asked url.Values) templ
 	return views.NewPage(p.all(f, node, asked))
 }
 
-// all is what the page of those Moments is made of.
+// all returns the input of the page about all Moments of a fleet.
 func (p *Pages) all(f *insight.Fleet, node string, asked url.Values) views.Input {
 	in := p.input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
@@ -84,7 +83,7 @@ func (p *Pages) device(of insight.Part, asked url.Values) templ.Component {
 	return views.NewDevicePage(in, of.Device)
 }
 
-// other is a page of all that a fleet has, at a path.
+// other returns a page about everything in a fleet, at a path.
 func other[Page templ.Component](p *Pages, path string, page func(views.Input) Page) func(*insight.Fleet, string, url.Values) templ.Component {
 	return func(f *insight.Fleet, node string, asked url.Values) templ.Component {
 		in := p.input(f, node)
@@ -95,7 +94,7 @@ func other[Page templ.Component](p *Pages, path string, page func(views.Input) P
 	}
 }
 
-// ofAll is a page that a single node does not have.
+// ofAll returns a page that exists only for the whole fleet, not for a single node.
 func ofAll(page func(*insight.Fleet, string, url.Values) templ.Component) func(*insight.Fleet, string, url.Values) templ.Component {
 	return func(f *insight.Fleet, node string, asked url.Values) templ.Component {
 		if node != "" {
@@ -112,7 +111,7 @@ func (p *Pages) embed(of insight.Part, asked url.Values) templ.Component {
 	return views.NewEmbedPage(in, of.Device)
 }
 
-// manifest is what browsers need to install the page.
+// manifest returns the web app manifest, with which browsers install the page.
 func (p *Pages) manifest() []byte {
 	type icon struct {
 		Src     string `json:"src"`
@@ -151,7 +150,7 @@ func (p *Pages) manifest() []byte {
 	return out
 }
 
-// base is where a node has its addresses; an empty name stands for all.
+// base returns the base path of a node's addresses; an empty name means all nodes.
 func (p *Pages) base(node string) string {
 	if node == "" {
 		return p.cfg.BasePath
@@ -159,10 +158,10 @@ func (p *Pages) base(node string) string {
 	return p.cfg.BasePath + "node/" + url.PathEscape(node) + "/"
 }
 
-// input is what pages of those Moments are made of, but for why it is so.
+// input returns the input of pages about those Moments, except the answer.
 func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	all := f
-	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page is what was last heard of it
+	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page shows its last data
 		f = moments[0].Last().Alone()
 	}
 	find := f.Finder()
@@ -199,7 +198,7 @@ func (p *Pages) input(f *insight.Fleet, node string) views.Input {
 	}
 }
 
-// forecasts are those of parts of a fleet, in the time zone of now; none where none are made.
+// forecasts returns the forecasts of parts of a fleet, in the time zone of now; none if forecasting is off.
 func (p *Pages) forecasts(f *insight.Fleet, parts []insight.Part, now time.Time) []contract.GPUForecast {
 	if p.cfg.Forecast == nil {
 		return nil
@@ -238,7 +237,7 @@ func (p *Pages) site() views.Site {
 	return views.Site{Base: p.cfg.BasePath, Asset: p.URL, Kind: gpu.KindOf(p.cfg.Monitor.Source)}
 }
 
-// URL is the address of a file of the page.
+// URL returns the address of a static file.
 func (p *Pages) URL(name string) string { return p.assets.URL(p.cfg.BasePath, name) }
 
 // Asset finds a file by its path, which has the hash of all files. It also finds
