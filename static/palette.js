@@ -1,6 +1,6 @@
 // @ts-check
-// Finds a GPU, a process, a user or a page by a few letters (Ctrl K). The server
-// finds and writes the list; without this script its page does the same.
+// The search palette: finds a GPU, a process, a user or a page (Ctrl K). The server
+// searches and renders the list; without this script, its page does the same.
 
 /** @type {HTMLDialogElement | undefined} */
 let dialog;
@@ -33,7 +33,7 @@ async function ask() {
   try {
     const answer = await fetch(at, { signal });
     if (!answer.ok) throw new Error(String(answer.status));
-    // The fragment is a list that the server wrote; a parsed document runs no script.
+    // The server rendered the list; a parsed document runs no scripts.
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     list.replaceChildren(...found.body.children);
     for (const part of list.querySelectorAll("h2, ul, li")) part.setAttribute("role", "presentation");

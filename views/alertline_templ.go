@@ -8,7 +8,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// alertLine is what a page says of its alerts. It keeps its height, whatever it says.
+// alertLine sums up a page's alerts in one line. Its height never changes.
 func alertLine(l AlertLine) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -315,7 +315,7 @@ func alertLine(l AlertLine) templ.Component {
 	})
 }
 
-// alertButtons are what can be said of an alert with one press.
+// alertButtons are the one-click actions of an alert.
 func alertButtons(a AlertItem) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -473,7 +473,7 @@ func alertButtons(a AlertItem) templ.Component {
 	})
 }
 
-// alertNews is for the script that tells people of new alerts, whatever page they look at.
+// alertNews lists new alerts for the script that announces them on every page.
 func alertNews(in *Input) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

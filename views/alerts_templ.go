@@ -17,7 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alert/notify"
 )
 
-// momentIn is a moment in a sentence.
+// momentIn is a moment within a sentence.
 func momentIn(t time.Time) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -73,7 +73,7 @@ func momentIn(t time.Time) templ.Component {
 	})
 }
 
-// onPage says where a form is, so that its answer leads back there.
+// onPage names the page of a form, so that the response leads back there.
 func onPage(page string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -458,7 +458,7 @@ func alertsBody(p AlertsPage) templ.Component {
 	})
 }
 
-// alertFilter searches and groups the list. What the chips chose stays.
+// alertFilter searches and groups the list. It keeps the severity that a chip selected.
 func alertFilter(p AlertsPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -957,7 +957,7 @@ func alertList(p AlertsPage) templ.Component {
 	})
 }
 
-// theAlerts are those that a form is about.
+// theAlerts are hidden fields with the alerts that a form is about.
 func theAlerts(page string, ids []string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1032,7 +1032,7 @@ func theAlerts(page string, ids []string) templ.Component {
 	})
 }
 
-// alertDetail is an alert in one line, and behind that all other facts and forms. Those of the worst are open.
+// alertDetail is an alert as a line, with its other facts and forms collapsed; the worst alert is expanded.
 func alertDetail(a AlertDetail, several bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1561,7 +1561,7 @@ func alertFacts(a AlertDetail) templ.Component {
 	})
 }
 
-// answers are what can be said of an alert in more words, and taken back.
+// answers are the forms to respond to an alert with a comment, and to undo that.
 func answers(a AlertDetail) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1745,7 +1745,7 @@ func answers(a AlertDetail) templ.Component {
 	})
 }
 
-// onePress is a form that is a button alone.
+// onePress is a form with a single button.
 func onePress(action, page, label string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1809,7 +1809,7 @@ func onePress(action, page, label string) templ.Component {
 	})
 }
 
-// alertFolds are what is quieter.
+// alertFolds are the less urgent alerts.
 func alertFolds(folds []AlertFold) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2098,7 +2098,7 @@ func silences(p AlertsPage) templ.Component {
 	})
 }
 
-// comment is the field for what somebody says.
+// comment is the field for a comment.
 func comment() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2225,7 +2225,7 @@ func silenceRow(s SilenceRow) templ.Component {
 	})
 }
 
-// silenceForm makes a silence of more than one alert.
+// silenceForm creates a silence for a rule, a GPU or a machine.
 func silenceForm(p AlertsPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

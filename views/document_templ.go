@@ -14,8 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// document is what every page is: a head, and a body that has a component of
-// its own.
+// document is the frame of every HTML document: a head, and a component for the
+// body.
 func document(h head, body templ.Component) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -213,7 +213,7 @@ func document(h head, body templ.Component) templ.Component {
 	})
 }
 
-// unstyled is seen where the style sheet could not be loaded, which hides it.
+// unstyled is a note that the style sheet hides, so it shows only if that failed to load.
 func unstyled() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -243,8 +243,8 @@ func unstyled() templ.Component {
 	})
 }
 
-// ErrorPage tells a person what happened and what to do. The page of a status 503
-// (not there yet) reloads itself.
+// ErrorPage tells people what happened and what to do. A page with status 503 (not
+// ready yet) reloads itself.
 func ErrorPage(status int, title string, advice gpu.Advice, of Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -89,7 +89,7 @@ func findBody(p FindPage) templ.Component {
 	})
 }
 
-// foundList is what was found, also for the palette, which is in the page that asks.
+// foundList lists the matches, for the page and for the search palette.
 func foundList(p FindPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

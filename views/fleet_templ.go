@@ -10,7 +10,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "strconv"
 
-// aboutNode leads from a node's own page to all of them, and says first where nothing comes of the node.
+// aboutNode links from a node's own page to all nodes, and says if the node is silent.
 func aboutNode(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -63,7 +63,7 @@ func aboutNode(p Page) templ.Component {
 	})
 }
 
-// silentNote says that all below it is old.
+// silentNote says that everything below it is old.
 func silentNote(s *Silence) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -176,7 +176,7 @@ func silentNote(s *Silence) templ.Component {
 	})
 }
 
-// since is from when on and for how long nothing has come.
+// since says since when and for how long a node has been silent.
 func since(s *Silence) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -338,7 +338,7 @@ func nodeNoteList(notes []NodeNote) templ.Component {
 	})
 }
 
-// standouts are the nodes of the dashboard that somebody should see, and how all are grouped.
+// standouts shows the nodes that stand out on the dashboard, and the groups of all nodes.
 func standouts(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -445,7 +445,7 @@ func standouts(p Page) templ.Component {
 	})
 }
 
-// nodeChoices are how nodes are grouped, and in which order they are.
+// nodeChoices is the form for the grouping and the order of nodes.
 func nodeChoices(in *Input, l NodeList, sorted bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -567,7 +567,7 @@ func nodeChoices(in *Input, l NodeList, sorted bool) templ.Component {
 	})
 }
 
-// nodeGroups counts the nodes of each group; each leads to its nodes alone, and back.
+// nodeGroups counts the nodes of each group. Each group links to its nodes, and back to all.
 func nodeGroups(l NodeList) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1069,7 +1069,7 @@ func nodeRow(r NodeRow) templ.Component {
 	})
 }
 
-// listed says which rows of many are shown, and leads to the others.
+// listed says which rows are shown, and links to the others.
 func listed(p pages, id, label string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1182,7 +1182,7 @@ func listed(p pages, id, label string) templ.Component {
 	})
 }
 
-// userTable is who uses the GPUs of several nodes.
+// userTable shows who uses the GPUs of several nodes.
 func userTable(t UserTable) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

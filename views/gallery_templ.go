@@ -8,9 +8,9 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// Gallery is a document with the page in every state, in frames: for those who work
-// on it, without a GPU. It has itself what no frame shows. The script, given by its
-// address, presses buttons in frames.
+// Gallery is a document with the page in every state, in frames, for people who work
+// on the page without a GPU. It shows itself what no frame can show. The script at the
+// given address presses buttons in frames.
 func Gallery(frames []FrameGroup, asset func(name string) string, script string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -159,7 +159,7 @@ func galleryBody(frames []FrameGroup) templ.Component {
 	})
 }
 
-// frame is a page in one state.
+// frame shows a page in one state.
 func frame(group FrameGroup, f Frame) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

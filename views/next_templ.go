@@ -8,7 +8,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// outlooks are what is forecast of devices, with how wrong such forecasts were.
+// outlooks shows forecasts of devices, and how far off past forecasts were.
 func outlooks(list []Outlook) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -171,7 +171,7 @@ func outlooks(list []Outlook) templ.Component {
 	})
 }
 
-// deviceNext is what is forecast of the device of a page. A script asks for it again, also where there is nothing yet.
+// deviceNext shows the forecasts of a page's device. It is there even if empty, so that a script can update it.
 func deviceNext(list []Outlook) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

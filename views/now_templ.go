@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// now is the page of all devices: the answer, the picture, the rest.
+// now is the page of all devices: the answer, the picture, and the rest.
 func now(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -339,7 +339,7 @@ func devicePage(p Page) templ.Component {
 	})
 }
 
-// gpuList has the devices in the form that their number needs. It can be sorted and narrowed where it is live.
+// gpuList shows the devices in a shape that suits their number. A live list can be sorted and filtered.
 func gpuList(p Page, live bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -728,7 +728,7 @@ func gpuList(p Page, live bool) templ.Component {
 	})
 }
 
-// gpuChoices are the order of cards, or what the color of tiles and squares stands for.
+// gpuChoices is the form for the order of cards, or for what the color of tiles and squares shows.
 func gpuChoices(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1347,7 +1347,7 @@ func card(t Tile, live bool) templ.Component {
 	})
 }
 
-// num3 is a large figure over its limit, or over what it is.
+// num3 is a large figure above its limit or label.
 func num3(m Figure, label string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1747,7 +1747,7 @@ func tileGroup(g Group) templ.Component {
 	})
 }
 
-// squares are the devices of a node, as small as can be seen. Words for what is wrong stand beside all of them.
+// squares shows the devices of a node as small as possible. Problems have cards beside the squares.
 func squares(g Group) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1896,7 +1896,7 @@ func squares(g Group) templ.Component {
 	})
 }
 
-// oneGPU has the small figures of the only device of a page, below its picture.
+// oneGPU shows the small figures of a page's only device, below its picture.
 func oneGPU(t Tile, figures []Figure) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2029,7 +2029,7 @@ func oneGPU(t Tile, figures []Figure) templ.Component {
 	})
 }
 
-// machineNow is one line about the machine, with all that it reports below it. Where there is no GPU, that is the page.
+// machineNow is a line about the machine, with all its readings collapsed below. Without a GPU, the readings are the page.
 func machineNow(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2274,7 +2274,7 @@ func machineRows(p Page) templ.Component {
 	})
 }
 
-// failures are the sources that can't be read.
+// failures lists the sources that can't be read.
 func failures(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2568,8 +2568,8 @@ func limitations(p Page) templ.Component {
 	})
 }
 
-// blockHead is the title of a block with the block's address; children stand
-// beside it.
+// blockHead is the title of a block, with its anchor. Its children follow the
+// title.
 func blockHead(id, title string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -381,7 +381,7 @@ func pastForm(p PastPage) templ.Component {
 	})
 }
 
-// pastLinks are a choice of one.
+// pastLinks is a choice of one among several links.
 func pastLinks(label string, list []PastLink) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -564,7 +564,7 @@ func pastNothing() templ.Component {
 	})
 }
 
-// pastPicture has all devices over one axis of time. A script adds the cursor.
+// pastPicture shows all devices over one time axis. A script adds the cursor.
 func pastPicture(p PastPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1123,7 +1123,7 @@ func pastDevice(d PastDevice) templ.Component {
 	})
 }
 
-// pastName has the node on a line of its own: the index is never cut.
+// pastName puts the node on its own line, so the index is never cut off.
 func pastName(d PastDevice) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1732,7 +1732,7 @@ func pastUse(p PastPage) templ.Component {
 	})
 }
 
-// pastBoth has two spans, or two devices, side by side.
+// pastBoth compares two spans or two devices side by side.
 func pastBoth(b *PastBoth) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2033,7 +2033,7 @@ func pastBoth(b *PastBoth) templ.Component {
 	})
 }
 
-// pastNext is what is forecast of the devices, from now on.
+// pastNext shows the forecasts of the devices, from now on.
 func pastNext(p PastPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2071,7 +2071,7 @@ func pastNext(p PastPage) templ.Component {
 	})
 }
 
-// pastThen is the machine as it was: what the page of now showed then, with a bar that goes to other times.
+// pastThen is the machine as it was: what the start page showed then, with a bar to move through time.
 func pastThen(t *PastThen, live string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// pictureFigure is cause and effect on one axis of time.
+// pictureFigure shows cause and effect over one time axis.
 func pictureFigure(p Picture) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -478,7 +478,7 @@ func pictureFigure(p Picture) templ.Component {
 	})
 }
 
-// pictureChoice chooses the GPU of the picture.
+// pictureChoice selects the GPU of the picture.
 func pictureChoice(c PictureChoice) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -8,7 +8,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// processBlock is the first processes, with a way to all.
+// processBlock shows the top processes, with a link to all.
 func processBlock(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -294,7 +294,7 @@ func processForm(p ProcessesPage) templ.Component {
 	})
 }
 
-// chooser is a choice of one, of which the first says that nothing was chosen. It is hidden where there is nothing to choose.
+// chooser is a select whose first option means no choice. It is hidden if there is nothing to choose.
 func chooser(name, none, chosen string, list []Choice) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1072,7 +1072,7 @@ func processRow(r ProcessRow) templ.Component {
 	})
 }
 
-// processDialog has all facts of the process that the address asks for.
+// processDialog shows all facts of the process that the address selects.
 func processDialog(d *ProcessDialog) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1388,7 +1388,7 @@ func processDialog(d *ProcessDialog) templ.Component {
 	})
 }
 
-// endButton copies the command that ends something.
+// endButton copies a command that ends processes.
 func endButton(id, label, command string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -15,8 +15,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// shell is the body of every page: its header and footer around what the page has. On a screen on the wall
-// that is a line with what nobody must miss.
+// shell is the body of every page: header and footer around the page's content. A wall display gets a single
+// line with what nobody must miss.
 func shell(s Shell) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -247,7 +247,7 @@ func shell(s Shell) templ.Component {
 	})
 }
 
-// mark is gpuwhy's sign, a fan, and leads to its first page.
+// mark is gpuwhy's logo, a fan, linked to the start page.
 func mark(base string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -327,7 +327,7 @@ func sign() templ.Component {
 	})
 }
 
-// place is the machine, and what its readings are if they are not those of this machine as it is now.
+// place shows the machine, and the kind of its readings if they are not live.
 func place(s Shell) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -603,8 +603,8 @@ func shellPages(s Shell) templ.Component {
 	})
 }
 
-// state says how new the page is. It has each text already; the script chooses one and fills it in, each second, which
-// nobody is to hear.
+// state says how fresh the page is. It contains every text; the script picks one and fills it in each second, unseen
+// by screen readers.
 func state(s Shell) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -752,7 +752,7 @@ func state(s Shell) templ.Component {
 	})
 }
 
-// pauseButton is called what it does next.
+// pauseButton is labeled with what it does next.
 func pauseButton() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -798,7 +798,7 @@ func pauseButton() templ.Component {
 	})
 }
 
-// themeButton goes from the system's colors to light to dark ones. It has the name of each.
+// themeButton switches from the system's colors to light to dark. It contains the label of each.
 func themeButton(class string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -854,7 +854,7 @@ func themeButton(class string) templ.Component {
 	})
 }
 
-// moreMenu has the rarer commands.
+// moreMenu has the less common commands.
 func moreMenu(s Shell) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
