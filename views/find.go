@@ -271,5 +271,5 @@ func countOrUnknown(n int, unknown bool) string {
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p NodesPage) Render(ctx context.Context, w io.Writer) error {
-	return document(p.in.head("Machines · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
+	return document(p.in.head("Fleet · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
 }

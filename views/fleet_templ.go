@@ -1536,7 +1536,7 @@ func nodesBody(p NodesPage) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = shell(p.in.shell("Machines")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var71), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = shell(p.in.shell("Fleet")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var71), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

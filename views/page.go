@@ -92,7 +92,7 @@ func (in *Input) place() string {
 	case 1:
 		return clean(in.Nodes[0].Node, longestName)
 	default:
-		return nodeCount(n)
+		return fleetText(n)
 	}
 }
 

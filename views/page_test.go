@@ -696,7 +696,7 @@ func TestSeveralNodes(t *testing.T) {
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)
-	if cards := p.GPUs.Cards; p.in.place() != "2 machines" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
+	if cards := p.GPUs.Cards; p.in.place() != "Fleet of 2" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d cards, the last is %q", p.in.place(), len(cards), cards[len(cards)-1].Title)
 	}
 	if p.Answer.Question != "What needs attention now?" {

@@ -58,7 +58,7 @@ func (in *Input) shell(current string) Shell {
 	alerts := page("Alerts", "alerts", "bell")
 	alerts.Count, alerts.Bad = count, bad
 	if len(in.Nodes) > 1 {
-		page("Machines", "nodes", "node").Wide = true
+		page("Fleet", "nodes", "node").Wide = true
 	}
 	page("About", "about", "info").Wide = true
 	return s

@@ -27,13 +27,13 @@ func TestShell(t *testing.T) {
 	}
 	for name, html := range map[string]string{
 		"Now": render(t, NewPage(in)), "Processes": render(t, NewProcessesPage(in)), "About": render(t, NewAboutPage(in)),
-		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Machines": render(t, NewNodesPage(in)),
+		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Fleet": render(t, NewNodesPage(in)),
 	} {
 		current := `data-key="` + name + `" aria-current="page"`
 		if strings.Contains(html, `data-key="`+name+`" class="wide"`) {
 			current = `data-key="` + name + `" class="wide" aria-current="page"`
 		}
-		if name != "Machines" && !strings.Contains(html, current) {
+		if name != "Fleet" && !strings.Contains(html, current) {
 			t.Errorf("%s is not the current page", name)
 		}
 		if fills, silent := strings.Count(html, "data-fill"), strings.Count(html, `data-fill data-own aria-live="off"`); fills != 3 || silent != fills {
@@ -45,11 +45,11 @@ func TestShell(t *testing.T) {
 			}
 		}
 	}
-	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Machines"`) {
+	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Fleet"`) {
 		t.Error("one node has a page of nodes")
 	}
 	in.Nodes = fixtureFleet()
-	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Machines"`) {
+	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Fleet"`) {
 		t.Error("several nodes have no page")
 	}
 	for status, in := range map[string]Input{"starting": input(nil, ""), "none": input(machine("none"), "")} {

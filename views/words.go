@@ -72,6 +72,7 @@ func andText(before, last string) string { return before + " and " + last }
 func gpuCount(n int) string       { return explain.Plural(n, "GPU", "GPUs") }
 func processCount(n int) string   { return explain.Plural(n, "process", "processes") }
 func nodeCount(n int) string      { return explain.Plural(n, "machine", "machines") }
+func fleetText(n int) string      { return "Fleet of " + strconv.Itoa(n) } // in place of a machine's name
 func coreCount(n int) string      { return explain.Plural(n, "core", "cores") }
 func kindCount(n int) string      { return explain.Plural(n, "kind", "kinds") }
 func moreProcesses(n int) string  { return explain.Plural(n, "more process", "more processes") }
