@@ -1,11 +1,11 @@
-// Package static holds the files that the pages load: scripts, styles and an
-// icon of our own, uPlot for the charts and RapiDoc for the API's documentation.
+// Package static holds the files that the pages load: our own scripts, styles and
+// icons, and RapiDoc for the API documentation.
 //
 // The scripts are written as ES modules. The command generate bundles them into
-// the folder dist, which is committed, so that a build of gpuwhy takes Go alone.
+// the folder dist, which is committed, so building gpuwhy needs only Go.
 // Scripts import one another and the libraries in the folder vendor by relative
 // paths, so all files are served under one folder. Its name is the hash of all
-// files: a browser may keep them forever, and never mixes two versions.
+// files: browsers may cache them forever and never mix two versions.
 package static
 
 import (
@@ -27,21 +27,21 @@ import (
 //go:embed dist vendor icon.svg icon-192.png icon-512.png
 var files embed.FS
 
-// types are content types by extension: the system's table differs by machine.
+// types maps extensions to content types: the system's table differs between machines.
 var types = map[string]string{
 	".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	".md": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
 }
 
-// Assets are all files. They never change, and any number of goroutines may read
-// them.
+// Assets holds all files. They never change, and its methods may be called
+// concurrently.
 type Assets struct {
 	tree   string
-	byName map[string]func() []byte // a file is read, and a library unpacked, when it is first asked for: that takes memory and time
+	byName map[string]func() []byte // read or unpacked on first use, to save memory and time
 }
 
-// New reads the embedded files. What it can't read is a mistake of the build, and it
-// panics.
+// New reads the embedded files. It panics if it can't read one, which is a mistake in
+// the build.
 func New() *Assets {
 	a := &Assets{byName: map[string]func() []byte{}}
 	tree, buf := sha256.New(), make([]byte, 32<<10)
@@ -93,15 +93,15 @@ func unpack(packed []byte) []byte {
 	return packed
 }
 
-// URL is the address of the file of that name, such as "page.js", on a site
-// whose base path begins and ends with "/".
+// URL returns the address of a file by name, such as "page.js", on a site whose
+// base path begins and ends with "/".
 func (a *Assets) URL(base, name string) string {
 	return base + "static/" + a.tree + "/" + name
 }
 
-// Open finds a file by what follows "static/" in its address.
-// Its content never changes: it may be cached as immutable. It is not found
-// under the folder of another version.
+// Open finds a file by the part of its address after "static/". The content of
+// an address never changes, so it may be cached as immutable. A file is not
+// found under the folder of another version.
 func (a *Assets) Open(address string) (content []byte, contentType string, ok bool) {
 	tree, name, _ := strings.Cut(address, "/")
 	made, ok := a.byName[name]

@@ -1,8 +1,8 @@
-// Package catalog declares each reading of a device once: what it is called, where it is found in a
-// [gpu.Device], what it means, which call of a driver has it, and its names in other systems.
+// Package catalog declares each reading of a device once: its name, its place in a [gpu.Device], its meaning,
+// the driver call that returns it, and its names in other systems.
 //
-// Metrics, the table of facts, the recent past, level rules and the conformance suite walk it. The contracts
-// on the wire are promises to others, and name their fields themselves; they walk it to say why one is null.
+// Metrics, the table of facts, the recent past, alert rules and the conformance suite walk it. The wire
+// contracts are promises to others, so they name their fields themselves; they walk it to say why one is null.
 package catalog
 
 import (
@@ -26,45 +26,45 @@ type Ref interface {
 type Row struct {
 	ID   string // stable, such as "thermal.gpu"
 	Unit Unit
-	// At finds the reading; nil where each part of the device has one. List is then the key of the list of
-	// parts in the JSON of a device, such as "fans".
+	// At returns the reading; nil if each part of the device has one. List is then the key of the list of
+	// parts in a device's JSON, such as "fans".
 	At   func(*gpu.Device) Ref
 	List string
 	// each calls visit for each part, with the part's name.
 	each func(d *gpu.Device, visit func(part string, r Ref))
 
-	Path    string // in the JSON of a device, or of the part
-	Label   string // for people; empty for what the table of facts does not show
-	Means   string // what a person should know of it; may be empty
-	Instead string // what people read where it is absent; empty: why it is absent
-	// From is the call that has it. Measured is that call while traffic over PCIe is measured, see
-	// [gpu.Activity.PCIeMeasured]; nil where it is the same.
+	Path    string // path in the JSON of the device or the part
+	Label   string // name for people; empty if the table of facts does not show it
+	Means   string // explanation for people; may be empty
+	Instead string // text for people if it is absent; empty shows why it is absent
+	// From is the call that returns it. Measured is the call while PCIe traffic is sampled, see
+	// [gpu.Activity.PCIeMeasured]; nil if it is the same.
 	From, Measured Origins
-	Absent         string // when it is absent, where "the device does not report it" is not all
-	Always         bool   // known of a device that is not ok, too
+	Absent         string // further reasons why it may be absent, besides "the device does not report it"
+	Always         bool   // also known for a device that is not ok
 
-	Metric string // the name of its metric; empty where there is none
+	Metric string // name of its metric; empty if there is none
 	Help   string // the metric's help, a sentence
-	DCGM   string // the name of NVIDIA's DCGM
-	OTel   string // the name in OpenTelemetry's semantic conventions
-	Kept   string // the name under which package recent keeps it; empty where it does not
+	DCGM   string // name in NVIDIA's DCGM
+	OTel   string // name in OpenTelemetry's semantic conventions
+	Kept   string // name under which package recent keeps it; empty if it does not
 	Past   Past   // how long history keeps it
 }
 
-// Past is how history keeps a reading.
+// Past says how the history stores a reading.
 type Past uint8
 
-// The ways to keep a reading. What history keeps is a quantity, and one of the device as a whole.
+// The ways to store a reading. The history stores only quantities of the whole device.
 const (
 	Forgotten Past = iota
 	AsRead         // each reading, for some days
-	InSpans        // also its least, mean and most over spans of time, for months and years
+	InSpans        // also minimum, mean and maximum over spans of time, for months and years
 )
 
-// Origins are the calls or files that have a reading, by the name of the source; "" stands for every source.
+// Origins maps sources to the call or file that returns a reading; "" stands for every source.
 type Origins map[string]string
 
-// Of is the origin for a source. In a cluster nvidia-smi is what is executed. A simulation invents NVIDIA's devices, and has NVIDIA's origins. Of what is recorded ask for [gpu.Identity.Origin].
+// Of returns the origin for a source. Clusters run nvidia-smi. A simulation makes up NVIDIA devices, so it has NVIDIA's origins. For recorded data, pass [gpu.Identity.Origin].
 func (o Origins) Of(source string) string {
 	if source == gpu.SourceKubernetes {
 		source = gpu.SourceNvidiaSMI
@@ -79,17 +79,17 @@ func (o Origins) Of(source string) string {
 	return o[""] + o[gpu.SourceNVML]
 }
 
-// A Group is the readings that belong together, under one title.
+// A Group is readings that belong together, with a title.
 type Group struct {
 	Title string
 	Rows  []*Row
-	// order has the IDs of rows in the order for people; "*" stands for all others. Empty: as declared.
+	// order lists the IDs of rows in the order for people; "*" stands for all others. Empty means as declared.
 	order []string
 }
 
 func group(title, order string, rows ...*Row) Group { return Group{title, rows, strings.Fields(order)} }
 
-// Page returns the rows that people see, in their order: the device's own, or those of the parts of a list.
+// Page returns the rows for people in their order: the device's own, or those of a list of parts.
 func (g *Group) Page(list bool) []*Row {
 	var page []*Row
 	for _, r := range g.Rows {
