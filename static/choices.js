@@ -1,5 +1,5 @@
 // @ts-check
-// The choices about how to look, which this browser remembers. The address has all choices.
+// The display choices that this browser remembers. The address contains all choices.
 
 /** @param {string} name */
 export function stored(name) {
@@ -12,7 +12,7 @@ export function stored(name) {
 
 /**
  * @param {string} name
- * @param {string} value empty: forget it
+ * @param {string} value empty removes it
  */
 export function store(name, value) {
   try {
@@ -23,10 +23,10 @@ export function store(name, value) {
   }
 }
 
-/** What lasts of this page: names, each with its values. */
+/** The remembered choices of this page: names with their values. */
 const lasting = () => (document.body.dataset.lasting ?? "").split(" ").filter(Boolean).map((choice) => choice.split(/[=,]/));
 
-/** Pages have choices of the same name; theme.js reads them, too. @param {string} name */
+/** Pages may have choices of the same name. theme.js reads them too. @param {string} name */
 const ofPage = (name) => `${location.pathname.slice((document.body.dataset.base ?? "/").length).split("/")[0]} ${name}`.trim();
 
 /** @param {URLSearchParams} query */

@@ -1,9 +1,9 @@
 // @ts-check
-// The viewer of the API's documentation, in the reader's own colours.
+// The viewer of the API documentation, in the reader's colors.
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-/** Gives the viewer the colours of shell.css. */
+/** Gives the viewer the colors of shell.css. */
 function paint() {
   const viewer = document.querySelector("rapi-doc");
   if (!(viewer instanceof HTMLElement)) return;

@@ -1,5 +1,5 @@
 // @ts-check
-// Sends the forms about alerts without leaving the page. Their effect arrives as on every other page that shows them.
+// Submits forms about alerts without leaving the page. The effect arrives as an update, as on every other page.
 
 /** @param {() => void} [done] */
 export function sendForms(done) {
@@ -12,10 +12,10 @@ export function sendForms(done) {
     const to = e.submitter?.getAttribute("formaction") ?? form.action;
     const out = form.querySelector("output");
     const around = /** @type {HTMLElement | null} */ (form.closest("[tabindex]")); // the row that was pressed may go before the answer comes
-    let said = "gpuwhy does not answer: try again";
+    let said = "gpuwhy isn’t answering: try again";
     try {
       const body = new URLSearchParams(/** @type {any} */ (new FormData(form, e.submitter)));
-      // The answer redirects to a page, but this page stays.
+      // The response redirects to a page, but this page stays.
       const answer = await fetch(to, { method: "POST", body, redirect: "manual", headers: { Accept: "application/json" } });
       said = answer.type === "opaqueredirect" ? "" : (await answer.json()).detail;
     } catch {

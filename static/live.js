@@ -1,8 +1,8 @@
 // @ts-check
-// Keeps the page as the server would render it now, and says how old it is. The server
-// renders; this script asks for the page that the address names, and for another
-// one when a person chooses something. A page without a sign of how new it is, as that of
-// the past, is still: it changes when a person chooses something, and has no socket.
+// Keeps the page identical to what the server would render now, and shows how old it is.
+// The server renders; this script requests the page that the address names, and another
+// one when a person chooses something. A page without a freshness sign, such as the page
+// of the past, is still: it changes only when a person chooses something, and has no socket.
 
 import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";
@@ -13,7 +13,7 @@ import { remember } from "./choices.js";
 const { body } = document;
 const root = body.dataset.root ?? "/";
 const version = body.dataset.version;
-/** Says how new the page is; the server says there of when its readings are. */
+/** Shows how fresh the page is. The server puts the time of the readings there. */
 const sign = /** @type {HTMLElement} */ (document.getElementById("state"));
 const still = !sign;
 const interval = () => 1000 * Number(sign.dataset.interval);
@@ -22,20 +22,20 @@ const addressed = () => location.pathname.slice(root.length) + location.search;
 const shortestWait = 500;
 const longestWait = 30_000;
 
-/** After this many failures in a row the page asks by HTTP meanwhile. */
+/** After this many failures in a row the page polls over HTTP meanwhile. */
 const tolerated = 3;
-/** A connection that takes longer never opens: something on the way swallows it. */
+/** A connection that takes longer won't open: something in between swallows it. */
 const longestOpening = 5000;
-/** A question by HTTP that takes longer is given up. */
+/** An HTTP request that takes longer is aborted. */
 const longestAnswer = 10_000;
-/** The wall clock may gain that much on the other clock between two ticks, and the page may not be run for that long: else the machine slept. */
+/** If the wall clock gains more than this between two ticks, or the page did not run for longer, the machine slept. */
 const longestLead = 2000;
 const longestPause = 10_000;
-/** How long the page waits until it is loaded once more for another version. */
+/** How long the page waits before it reloads again for another version. */
 const reloadWait = 30_000;
 
 let address = addressed();
-/** The version of the page that is shown. */
+/** The version of the shown page. */
 const have = /** @type {HTMLMetaElement} */ (document.querySelector('meta[name="version"]') ?? document.head.appendChild(Object.assign(document.createElement("meta"), { name: "version" })));
 
 /** @type {WebSocket | null} */
@@ -43,41 +43,41 @@ let socket = null;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let retry;
 let failures = 0;
-/** When something was heard, and when the newest reading on the page was taken, by {@link performance.now}. */
+/** When the last message came, and when the page's newest reading was taken, by {@link performance.now}. */
 let heard = 0;
 let taken = still ? 0 : readAt();
 let reading = sign?.dataset.taken;
-/** The machine slept or its clock was set: how old the reading is, the server must say again. */
+/** The machine slept or its clock was set: only the server can say how old the reading is. */
 let doubtful = false;
-/** When the page last looked at both clocks. */
+/** When the page last checked both clocks. */
 let looked = { wall: Date.now(), now: performance.now() };
 let gone = false;
-/** The server is of another version than the page, and loading it has not helped. */
+/** The server has another version than the page, and reloading did not help. */
 let outdated = false;
-/** When the last connection was tried, and when the next one is. */
+/** When the last connection attempt was, and when the next one is due. */
 let tried = 0;
 let next = 0;
 let pausedAt = "";
-/** A choice waits for its page, also while the page is paused. */
+/** A choice is waiting for its page, even while the page is paused. */
 let awaited = false;
-/** Questions by HTTP are answered; one that is not may be an accident. */
+/** HTTP requests succeed; a single failure may be an accident. */
 let answered = false;
 let unanswered = 0;
-/** When a question was last asked by HTTP, and what ends it; that is there until it is answered. */
+/** When the last HTTP request was sent, and its abort controller until it is answered. */
 let asked = 0;
 /** @type {AbortController | undefined} */
 let question;
-/** Somebody on the way asks for a sign-in instead of handing over the page. */
+/** Something in between asks for a sign-in instead of returning the page. */
 let signedOut = false;
 /** A socket has opened since the page was loaded. */
 let opened = false;
 
-/** When the reading on the page was taken: the server says how old it was, and no clocks are compared. */
+/** When the page's reading was taken. The server says how old it was, so clocks are not compared. */
 function readAt() {
   return performance.now() - Math.max(0, Number(have.dataset.now ?? sign.dataset.taken) - Number(sign.dataset.taken));
 }
 
-/** Nobody sees the page, and nobody is to be told. */
+/** Nobody sees the page, and nobody wants notifications. */
 const unseen = () => document.hidden && !body.hasAttribute("data-told");
 
 function open() {
@@ -117,10 +117,10 @@ function drop() {
 function lost() {
   drop();
   failures += 1;
-  // Where none has opened yet, none may get through: the page does not wait for that to be sure.
+  // If no socket has opened yet, sockets may be blocked: the page doesn't wait to be sure.
   if (failures >= tolerated || !opened) ask();
   const longest = Math.min(longestWait, shortestWait * 2 ** failures);
-  // Half of the wait is random, so that not all viewers return to a restarted server in the same moment.
+  // Half of the wait is random, so that viewers don't all return to a restarted server at once.
   const wait = longest / 2 + (Math.random() * longest) / 2;
   clearTimeout(retry);
   retry = setTimeout(open, wait);
@@ -139,7 +139,7 @@ function take(data) {
     try {
       for (const p of data.patches ?? []) patch(body, p);
     } catch (problem) {
-      console.warn("the page is fetched anew:", problem); // something else changed it
+      console.warn("fetching the whole page again:", problem); // something else changed it
       return show(address, "");
     }
   } else {
@@ -153,7 +153,7 @@ function take(data) {
 
 /**
  * @param {string} html
- * @returns whether the page is that now; one of another version is loaded
+ * @returns whether the page now shows it; a page of another version is reloaded
  */
 function whole(html) {
   const fresh = new DOMParser().parseFromString(html, "text/html");
@@ -205,16 +205,16 @@ function changed() {
   body.dispatchEvent(new Event("patched"));
 }
 
-// Patches find elements by their place. Where another script has moved some, as a translator does, the page is fetched anew.
+// Patches find elements by position. If another script, such as a translator, has moved some, the whole page is fetched again.
 const foreign = new MutationObserver((records) => {
   if (records.some(({ target }) => !(target instanceof Element && target.closest("[data-own]")))) have.content = "";
 });
 foreign.observe(body, { childList: true, subtree: true });
 
 /**
- * Asks for a page in place of the one that is shown.
+ * Requests a page to replace the shown one.
  * @param {string} page
- * @param {string} version of the page that is shown, if it is that page
+ * @param {string} version version of the shown page, if it is the same page
  * @param {boolean} [fresh] from a reading that begins now
  */
 function show(page, version, fresh) {
@@ -227,7 +227,7 @@ function show(page, version, fresh) {
   else ask();
 }
 
-/** Asks for the page by HTTP, in place of a question that is not answered yet. */
+/** Requests the page over HTTP, and aborts an unanswered request. */
 async function ask() {
   const of = address, mine = new AbortController();
   question?.abort();
@@ -235,7 +235,7 @@ async function ask() {
   asked = performance.now();
   const limit = setTimeout(() => mine.abort(), still ? 1e9 : longestAnswer); // the past of a year takes its time
   try {
-    // Where a sign-in is asked for at another address, that is not followed: it may be another site's.
+    // A redirect to a sign-in is not followed: it may belong to another site.
     const answer = await fetch(root + of, { headers: { Accept: "text/html" }, cache: "no-store", redirect: "manual", signal: mine.signal });
     const html = await answer.text();
     if (question !== mine || of !== address || (isPaused() && !awaited)) return;
@@ -263,7 +263,7 @@ async function ask() {
   showState();
 }
 
-/** Whether it is time to ask by HTTP again: soon after there should be another reading, and from then on twice as often. */
+/** Whether it is time to poll again: soon after the next reading is due, then twice as often. */
 const isDue = (/** @type {number} */ now) => !question && now > Math.max(taken + interval() + 400, asked + interval() / 2);
 
 const isPaused = () => body.hasAttribute("data-paused");
@@ -299,7 +299,7 @@ function state() {
   if (outdated) return "lost";
   const asking = !connected && answered;
   const first = !opened && !answered && unanswered === 0; // nothing was tried to its end yet
-  // Less than two intervals, and more than a reading and its way may take; who asks for readings has them later.
+  // Less than two intervals, but more than a reading and its delivery may take; polled readings come later.
   const oldest = asking ? 2 * interval() + 2000 : Math.max(1.7 * interval(), interval() + 700);
   if (sign.dataset.taken && performance.now() - taken > oldest) return connected || asking || first || failures < 1 ? "silent" : "lost";
   if (connected && sign.dataset.is === "starting") return "starting";
@@ -325,13 +325,13 @@ function showState() {
   if (fill && fill.textContent !== text) fill.textContent = text;
 }
 
-/** Whether the machine has slept since the page last looked at its clocks, or has not run the page. All that was heard is older then. */
+/** Whether the machine slept, or did not run the page, since the last check of the clocks. Then everything received is older. */
 function hasSlept() {
   const wall = Date.now(), now = performance.now();
   const lead = wall - looked.wall - (now - looked.now), pause = now - looked.now;
   looked = { wall, now };
   if (lead > longestLead) {
-    // The clock that measures ages stood still: on Linux and macOS it does.
+    // The clock that measures ages stood still, as it does on Linux and macOS.
     taken -= lead;
     heard -= lead;
     tried -= lead;
@@ -355,14 +355,14 @@ function tick() {
   showState();
 }
 
-/** Connects at once: what was there is worth nothing, or nothing was. */
+/** Connects at once: the old connection is useless, or there was none. */
 function reconnect() {
   failures = 0;
   drop();
   open();
 }
 
-/** Connects if need be: the network is back, or somebody looks again. */
+/** Connects if needed: the network is back, or somebody is watching again. */
 function wake() {
   const slept = hasSlept();
   failures = 0;
@@ -375,20 +375,20 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden) wake();
   else if (unseen()) drop();
 });
-// The page was frozen, or Back leads to it again as it was.
+// The page was frozen, or Back restored it as it was.
 document.addEventListener("resume", wake);
 addEventListener("pageshow", (e) => {
   if (e.persisted) wake();
 });
 addEventListener("online", wake);
 
-/** Nobody has seen yet what the newest entry of the history leads to. */
+/** Nobody has seen the page of the newest history entry yet. */
 let coming = false;
 
 /**
  * Goes to another choice of this page.
  * @param {URL} url
- * @param {boolean} [back] whether Back leads here again, if somebody has seen what is here
+ * @param {boolean} [back] whether Back returns here, if somebody has seen this page
  */
 export function choose(url, back) {
   if (back && !coming) history.pushState(null, "", url);
@@ -433,7 +433,7 @@ function sent(form) {
   choose(url);
 }
 
-/** Makes forms show what the server says: what a person chose in them is not what is chosen now. */
+/** Resets forms to what the server says: a person's unsent choice no longer applies. */
 function undo() {
   clearTimeout(typed);
   for (const form of /** @type {NodeListOf<HTMLFormElement>} */ (document.querySelectorAll(still ? "main form" : "form[data-choice]"))) form.reset();
@@ -460,7 +460,7 @@ addEventListener("popstate", () => {
   show(addressed(), "");
   undo();
 });
-// Escape closes a dialog by its link, so that the address has it no more.
+// Escape closes a dialog through its link, so that the address drops it.
 addEventListener("cancel", (e) => {
   const close = /** @type {HTMLElement | null} */ (/** @type {Element} */ (e.target).querySelector("a[data-close]"));
   if (!close) return;

@@ -5,7 +5,7 @@ const clock = new Intl.DateTimeFormat([], {
   year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short",
 });
 
-/** Times that stand for themselves, by what the server calls them. */
+/** Short forms of times, by the server's name for them. */
 const short = {
   clock: new Intl.DateTimeFormat([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
   day: new Intl.DateTimeFormat([], { day: "numeric", month: "short" }),
@@ -15,7 +15,7 @@ const short = {
 export const moment = (time) => clock.format(Date.parse(time));
 
 /**
- * Writes the times again that the server wrote in UTC (views/moment.go).
+ * Rewrites the times that the server wrote in UTC (views/moment.go).
  * @param {ParentNode} root
  */
 export function rewriteMoments(root) {

@@ -1,6 +1,6 @@
 // @ts-check
-// Finds a GPU, a process, a user or a page by a few letters (Ctrl K). The server
-// finds and writes the list; without this script its page does the same.
+// The search palette: finds a GPU, a process, a user or a page (Ctrl K). The server
+// searches and renders the list; without this script, its page does the same.
 
 /** @type {HTMLDialogElement | undefined} */
 let dialog;
@@ -33,7 +33,7 @@ async function ask() {
   try {
     const answer = await fetch(at, { signal });
     if (!answer.ok) throw new Error(String(answer.status));
-    // The fragment is a list that the server wrote; a parsed document runs no script.
+    // The server rendered the list; a parsed document runs no scripts.
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     list.replaceChildren(...found.body.children);
     for (const part of list.querySelectorAll("h2, ul, li")) part.setAttribute("role", "presentation");
@@ -41,7 +41,7 @@ async function ask() {
     choose(0);
   } catch {
     if (signal.aborted) return;
-    list.replaceChildren(Object.assign(document.createElement("p"), { className: "note", role: "alert", textContent: "gpuwhy does not answer: try again" }));
+    list.replaceChildren(Object.assign(document.createElement("p"), { className: "note", role: "alert", textContent: "gpuwhy isn’t answering: try again" }));
     choose(0);
   }
 }
@@ -55,12 +55,12 @@ function open() {
     dialog.setAttribute("aria-label", "Find");
     document.getElementById("palette-place")?.append(dialog); // where the page is patched around it
     input = dialog.appendChild(document.createElement("input"));
-    Object.assign(input, { type: "search", placeholder: "A GPU, a process, a user, a page", autocomplete: "off", spellcheck: false });
+    Object.assign(input, { type: "search", placeholder: "GPU, process, user or page", autocomplete: "off", spellcheck: false });
     for (const [name, value] of [["role", "combobox"], ["aria-label", "Find"], ["aria-controls", "found"], ["aria-expanded", "true"], ["aria-autocomplete", "list"]]) input.setAttribute(name, value);
     list = dialog.appendChild(document.createElement("div"));
     list.id = "found";
     list.setAttribute("role", "listbox");
-    list.setAttribute("aria-label", "Found");
+    list.setAttribute("aria-label", "Results");
     input.addEventListener("input", () => { clearTimeout(timer); timer = window.setTimeout(ask, 120); });
     dialog.addEventListener("keydown", (e) => {
       const all = links();

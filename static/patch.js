@@ -1,8 +1,8 @@
 // @ts-check
 // Makes the page what the server would render now: by a patch, as internal/serve/live
-// describes it, or from the whole page. Only what differs is touched.
+// describes it, or from the whole page. It touches only what differs.
 
-/** Attributes that scripts and people set; pages that the server renders never change them. */
+/** Attributes that scripts and people set; a page from the server never changes them. */
 const own = new Set(["open", "data-stale", "data-paused", "data-told", "data-done", "data-failed"]);
 
 /**
@@ -26,7 +26,7 @@ export function patch(node, by) {
 /**
  * @param {Element} el
  * @param {string} name
- * @param {string | null | (string | number)[]} value a list is spliced from the value before
+ * @param {string | null | (string | number)[]} value a list is spliced from the old value
  */
 function set(el, name, value) {
   if (value === null) {
@@ -63,7 +63,7 @@ function made(parent, child) {
 }
 
 /**
- * Makes these the children, in this order. What has the focus keeps it.
+ * Makes these the children, in this order. The focused element keeps the focus.
  * @param {Element} parent
  * @param {Node[]} children
  */
@@ -80,7 +80,7 @@ function place(parent, children) {
 }
 
 /**
- * Makes an element equal to another, which is used up.
+ * Makes an element equal to another one, whose nodes it takes over.
  * @param {Element} now
  * @param {Element} next
  */
@@ -106,7 +106,7 @@ export function become(now, next) {
 }
 
 /**
- * What a node may be the same as: among siblings, the first of a kind was the first of it.
+ * The identity of a node among its siblings: nodes of a kind match in order.
  * @param {Node} node
  */
 function kind(node) {

@@ -1,14 +1,14 @@
 // @ts-check
-// The cursor of all pictures of a page, and choosing a span or a time with it. The server has drawn all: values are read from the
-// paths, of which a step is so many of the reading as data-scale says. What this adds stands in elements with data-own.
+// The cursor of a page's pictures, and selecting a span or a time with it. The server draws everything: values are read from the
+// paths, whose step is data-scale units of the reading. This script adds only to elements with data-own.
 
 import { choose } from "./live.js";
 
-/** The moment of the cursor, and where a span began that is being chosen, as pictures count them. @type {number | undefined} */
+/** The moment of the cursor, and the start of the span being selected, in units of the picture. @type {number | undefined} */
 let moment, held;
-/** The span is being drawn with a pointer. */
+/** A pointer is selecting the span. */
 let pressed = false;
-/** The GPU whose line the pointer is near to; empty: that of the picture. */
+/** The GPU whose line is near the pointer; empty for the picture's GPU. */
 let near = "";
 const tip = document.createElement("div");
 tip.className = "tip";
@@ -16,12 +16,12 @@ tip.className = "tip";
 const picture = () => /** @type {HTMLElement | null} */ (document.querySelector("[data-picture]"));
 /** @param {ParentNode | null | undefined} within @param {string} what */
 const all = (within, what) => /** @type {HTMLElement[]} */ ([...(within?.querySelectorAll(what) ?? [])]);
-/** Where a field begins and how long it is. @param {Element | null | undefined} within */
+/** Start and length of a field. @param {Element | null | undefined} within */
 function viewOf(within) {
   const [from, , span] = (within?.querySelector(".lanes")?.getAttribute("viewBox") ?? "0 0 1 1").split(" ").map(Number);
   return { from, span };
 }
-/** How many seconds a unit of the pictures has. */
+/** Seconds per unit of the pictures. */
 const unit = () => Number(picture()?.dataset.unit ?? 1);
 /** @param {number} x @returns milliseconds since 1970 */
 const timeOf = (x) => 1000 * Math.round(Number(picture()?.dataset.base) + x * unit());
@@ -31,11 +31,11 @@ export function ends() {
   return picture() ? timeOf(from + span) : Infinity;
 }
 
-/** A time as addresses have it. @param {number} t milliseconds since 1970 */
+/** A time as written in addresses. @param {number} t milliseconds since 1970 */
 export const iso = (t) => new Date(t).toISOString().replace(".000", "");
 
 /**
- * The address of this page with other values; an empty one leaves a name out.
+ * The address of this page with other parameters; an empty value drops the name.
  * @param {Record<string, string>} values
  */
 export function addressWith(values) {
@@ -49,7 +49,7 @@ export function addressWith(values) {
 }
 
 /**
- * What a clock shows at a time, as if it were UTC. The clocks have from when on how much is to be added.
+ * The local time, as if it were UTC. Clocks lists the offsets and when they start.
  * @param {string} clocks
  * @param {number} t milliseconds since 1970
  */
@@ -60,8 +60,8 @@ export function clockAt(clocks, t) {
 }
 
 /**
- * The height of a path at a place from left; null where it has none. Runs are "M" with a place, and "l" with steps from there. A wave has bars
- * instead: "m" to where one begins, and "v" up.
+ * The height of a path at an x position; null if it has none. Runs are "M" with a position and "l" with relative steps. A wave has bars
+ * instead: "m" to the start of a bar, and "v" up.
  * @param {string} d
  * @param {number} place
  */
@@ -88,7 +88,7 @@ export function heightAt(d, place) {
 }
 
 /**
- * The value of a path where the cursor is, as the server writes it: figure and unit.
+ * The value of a path at the cursor, formatted like the server's: figure and unit.
  * @param {HTMLElement | null} lane
  * @param {Element | null | undefined} path
  */
@@ -97,7 +97,7 @@ function said(lane, path) {
   return y === null ? ["–", ""] : [(y * Number(lane?.dataset.scale)).toFixed(Number(lane?.dataset.digits)), lane?.dataset.unit ?? ""];
 }
 
-/** A moment in words: by the clocks that the picture names, or else by those of the reader. @param {number} x */
+/** A moment as text, in the picture's time zone or else the reader's. @param {number} x */
 function clock(x) {
   const { clocks } = picture()?.dataset ?? {}, length = viewOf(picture()).span * unit();
   if (!clocks) return new Date(timeOf(x)).toLocaleTimeString([], { hourCycle: "h23" });
@@ -119,20 +119,20 @@ function draw(parent, name, attributes) {
   return el;
 }
 
-/** What has one value at each moment. */
+/** Lines with one value per moment. */
 const lines = ".line, .heat, .wave, .hotline, .median";
 
-/** The charts, each with its lane and the line of the same GPU. */
+/** The charts, each with its lane and the line of the GPU. */
 const charts = () => all(document, ".chart").map((chart) => {
   const lane = /** @type {HTMLElement | null} */ (chart.querySelector("[data-scale]"));
   const paths = all(lane, lines), gpu = near || picture()?.dataset.picture;
   return { lane, path: paths.find((p) => p.dataset.key === gpu) ?? paths.find((p) => p.matches(".strong, .median")) };
 });
 
-/** Whether keys move the cursor: where it is does not depend on the pointer then. */
+/** Whether keys move the cursor, independent of the pointer. */
 const keyed = () => Boolean(picture()?.matches(":focus-visible"));
 
-/** Shows the cursor where it is, or takes it away. */
+/** Shows or removes the cursor. */
 function show() {
   for (const own of all(document, ".plot > [data-own], [data-reading] > [data-own]")) own.replaceChildren();
   for (const path of all(document, ".lines .at")) path.classList.remove("at");
@@ -169,7 +169,7 @@ function show() {
 }
 
 /**
- * Says beside the pointer all values of the moment, of one GPU.
+ * Shows all values of one GPU at the moment, beside the pointer.
  * @param {PointerEvent} e
  */
 function tell(e) {
@@ -216,7 +216,7 @@ function end() {
   show();
 }
 
-/** Whether the picture offers its spans and times. */
+/** Whether spans and times of the picture can be selected. */
 const offers = () => picture()?.dataset.spans !== undefined;
 
 /** @param {PointerEvent} e */
@@ -229,7 +229,7 @@ function down(e) {
   root.setPointerCapture(e.pointerId);
 }
 
-/** Goes to the span from where one was begun, or to the time of the cursor. */
+/** Goes to the selected span, or to the time of the cursor. */
 function take() {
   if (moment === undefined || !offers()) return;
   const far = 0.008 * viewOf(picture()).span; // less is a click
@@ -258,7 +258,7 @@ function key(e) {
   e.preventDefault();
 }
 
-/** Begins to listen, to whatever pictures there will be. */
+/** Starts listening, also for pictures that come later. */
 export function begin() {
   document.addEventListener("pointermove", moved, { passive: true });
   document.addEventListener("pointerdown", down, { passive: true });
@@ -277,7 +277,7 @@ export function begin() {
     import("./save.js").then(({ save }) => save(a.href), () => location.assign(a.href));
   });
   document.addEventListener("focusout", (e) => e.target === picture() && end());
-  // The cursor stays at its time where the picture moves on, and ends where places mean other times.
+  // The cursor keeps its time while the picture moves on, and ends when positions get other times.
   new MutationObserver((records) => moment !== undefined && (records.some((r) => r.target === picture()) ? end() : show()))
     .observe(document.body, { subtree: true, attributes: true, attributeFilter: ["viewBox", "data-base", "data-unit"] });
 }

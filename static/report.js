@@ -1,12 +1,12 @@
 // @ts-check
-// What people copy into a report of a bug. It is loaded when somebody does.
+// The text for bug reports. It is loaded on demand.
 
-/** The members of a GPU that a report has. Their texts name no person, process or machine. */
+/** The fields of a GPU in a report. Their texts name no person, process or machine. */
 const members = ["gpu_id", "gpu_name", "driver_version", "source", "vendor", "state", "state_since", "state_reason", "sampled_at", "architecture", "vbios_version",
   "utilization", "encoder", "activity", "memory", "temperature", "power", "clocks", "performance_state", "fan_speed_percent", "fans", "clock_event_reasons", "throttled",
   "pcie", "health", "modes", "quality"];
 
-/** A report for others, without names of users and commands. */
+/** A report to share, without names of users and commands. */
 export async function report() {
   const { base = "/", version } = document.body.dataset;
   const u = await (await fetch(`${base}api/gpu/metrics`)).json().catch(() => ({}));

@@ -1,5 +1,5 @@
 // @ts-check
-// Saves the picture as PNG, in the colours of the page; as SVG where that fails. It is loaded when somebody saves one.
+// Saves the picture as PNG in the colors of the page, or as SVG if that fails. It is loaded on demand.
 
 /** @param {string} address of the picture as SVG */
 export function save(address) {

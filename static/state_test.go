@@ -35,7 +35,7 @@ func TestTheStateIsTrue(t *testing.T) {
 			}
 			tab.Pass(time.Millisecond)
 			untilState(tab, "silent")
-			tab.Until(`/^No news for 2\ss$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale")`)
+			tab.Until(`/^No updates for 2\ss$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale")`)
 
 			s.refuse.Store(true)
 			s.cut()
@@ -148,7 +148,7 @@ func TestAnotherVersionIsNotLoaded(t *testing.T) {
 	s.begin()
 	s.next(s.example("one"))
 	s.cut()
-	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /again in 30\ss/.test(document.getElementById("state").innerText)`)
+	tab.Until(`sessionStorage.loads === "2" && document.getElementById("state")?.dataset.state === "lost" && document.body.hasAttribute("data-stale") && /retrying in 30\ss/.test(document.getElementById("state").innerText)`)
 	for range 3 {
 		came := browser.Ask[int](tab, `wire.whole`)
 		s.next(s.example("eight"))
@@ -261,7 +261,7 @@ func TestWakes(t *testing.T) {
 	s, tab := shown(t, "one", "")
 	s.away.Store(true) // the network is not back yet
 	tab.Sleep(time.Minute)
-	tab.Until(`/^(No news for 1\smin|Connection lost.*)$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale") && wire.sockets > 1`)
+	tab.Until(`/^(No updates for 1\smin|Connection lost.*)$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale") && wire.sockets > 1`)
 	s.away.Store(false)
 	s.pass(time.Minute)
 	s.next(s.example("one"))
@@ -287,7 +287,7 @@ func TestWakes(t *testing.T) {
 	s.away.Store(true)
 	tab.Sleep(time.Minute)
 	hide(tab, false)
-	tab.Until(`/^(No news for 1\smin|Connection lost.*)$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale")`)
+	tab.Until(`/^(No updates for 1\smin|Connection lost.*)$/.test(document.getElementById("state").innerText) && document.body.hasAttribute("data-stale")`)
 	quiet(tab, expected...)
 }
 

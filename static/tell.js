@@ -1,6 +1,6 @@
 // @ts-check
-// Tells of alerts that have just fired, if a person asked for that, copies what stands beside a button, and makes
-// a report for others.
+// Announces alerts that have just fired, if a person asked for that, copies the text beside a button, and makes a
+// report to share.
 
 import { store, stored } from "./choices.js";
 
@@ -10,14 +10,14 @@ let audio;
 const box = (/** @type {string} */ name) => /** @type {HTMLInputElement | null} */ (document.getElementById(name));
 const told = () => /** @type {HTMLElement} */ (document.getElementById("told"));
 const texts = () => /** @type {Record<string, string>} */ ({ ...told().dataset });
-/** A dialog has a place of its own: what is outside of it nobody hears. */
+/** A dialog has its own place: screen readers don't announce what is outside. */
 const aloud = () => document.querySelector("dialog:modal .told") ?? told();
 
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let said;
 
 /**
- * Says what became of something, beside it and aloud, for as long as it takes to read.
+ * Reports a result beside an element and to screen readers, for as long as it takes to read.
  * @param {Element} beside
  * @param {boolean} done
  * @param {string} text
@@ -34,7 +34,7 @@ function say(beside, done, text) {
   aloud().textContent = text;
 }
 
-/** A page that is to tell of alerts is kept up to date also where nobody sees it. */
+/** A page that announces alerts is kept up to date even while nobody sees it. */
 const mark = () => document.body.toggleAttribute("data-told", Boolean(stored("notify") || stored("sound")));
 
 for (const name of ["notify", "sound"]) {
@@ -70,7 +70,7 @@ function ring() {
 }
 
 const standing = () => /** @type {HTMLElement[]} */ ([...document.querySelectorAll("[data-alert]")]);
-/** All that were told or seen: the page lists the newest alone. */
+/** All alerts that were announced or seen: the page lists only the newest. */
 const known = new Set(standing().map((el) => el.dataset.alert));
 document.body.addEventListener("patched", () => {
   const now = standing();
@@ -80,7 +80,7 @@ document.body.addEventListener("patched", () => {
       try {
         new Notification(el.dataset.title ?? "", { body: el.dataset.body, tag: el.dataset.alert });
       } catch {
-        // phones let no page do that
+        // phones don't allow that
       }
     }
     if (stored("sound")) ring();
@@ -98,7 +98,7 @@ addEventListener("click", async (e) => {
   else say(button, false, blocked);
 });
 
-/** The page of the past, at the moment that is shown: there it stays as it is. */
+/** Address of the past at the shown moment, which doesn't change later. */
 function link() {
   const at = Number(document.getElementById("state")?.dataset.taken);
   const url = new URL(`${document.body.dataset.base}past`, location.href);
@@ -108,7 +108,7 @@ function link() {
 }
 
 /**
- * Over http, browsers copy what is selected, and nothing else.
+ * Over plain HTTP, browsers only copy the selection.
  * @param {string} text
  */
 async function copy(text) {

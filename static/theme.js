@@ -1,6 +1,6 @@
 // @ts-check
-// What a reader chose before, before anything is painted: this is loaded as a plain script, which the browser waits
-// for. Colors are the system's without a choice; choices of a page that its address lacks are put into it (choices.js).
+// Applies the reader's earlier choices before anything is painted: this is a plain script, which the browser waits
+// for. Without a choice, colors are the system's. Remembered choices that the address lacks are added to it (choices.js).
 {
   const { lasting = "", base = "/" } = document.currentScript?.dataset ?? {};
   const url = new URL(location.href);

@@ -1,28 +1,28 @@
 // @ts-check
-// The machine as it was, on the page of the past, which alone loads this: keys go to other times, and a replay goes on by itself. The address
-// says which time it is.
+// The machine as it was. Only the page of the past loads this: keys move through time, and a replay runs by itself. The address contains the
+// time.
 
-/** What the script of all pages can do. @type {{choose: typeof import("./live.js").choose, addressWith: typeof import("./picture.js").addressWith, ends: typeof import("./picture.js").ends, iso: typeof import("./picture.js").iso}} */
+/** Functions of the script of all pages. @type {{choose: typeof import("./live.js").choose, addressWith: typeof import("./picture.js").addressWith, ends: typeof import("./picture.js").ends, iso: typeof import("./picture.js").iso}} */
 let can;
 
 const then = () => document.getElementById("past-then");
-/** The time that is asked for; empty while nothing is. */
+/** The requested time; empty if none is pending. */
 let goal = "";
 let asked = performance.now();
-/** The time that was shown when the page last changed; empty: none was. */
+/** The time shown when the page last changed; empty for none. */
 let shown = then()?.dataset.at ?? "";
-/** It was taken from the picture: keys are meant for it. */
+/** It was selected in the picture, so keys belong to it. */
 let taken = false;
-/** Somebody goes through what was shown before. */
+/** Somebody is going back and forth through the history. */
 let back = false;
-/** What had the focus last. @type {Element | null} */
+/** The element that had the focus last. @type {Element | null} */
 let had = null;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let timer;
 
 /**
  * @param {Record<string, string>} values
- * @param {boolean} [kept] whether Back leads here again
+ * @param {boolean} [kept] whether Back returns here
  */
 function go(values, kept) {
   asked = performance.now();
@@ -30,7 +30,7 @@ function go(values, kept) {
   goal = values.at ?? "";
 }
 
-/** The machine goes on by a minute a second, until it reaches the end of what is drawn or a time of which nothing is known. */
+/** A replay advances a minute per second, until the end of the picture or a time without data. */
 function replay() {
   clearTimeout(timer);
   const t = then();
@@ -54,7 +54,7 @@ function changed() {
 function key(e) {
   const t = then(), by = { ArrowLeft: -1, ArrowRight: 1, Escape: 0 }[e.key];
   if (!t || by === undefined || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey || e.defaultPrevented) return;
-  // What has the focus may have uses of its own for arrows; Escape means the machine wherever one is, but in a form or a dialog.
+  // The focused element may use arrow keys itself. Escape closes the machine view, except in a form or a dialog.
   if (e.target instanceof Element && e.target.closest(by ? "input, select, dialog, summary, [tabindex='0']" : "input, select, dialog")) return;
   e.preventDefault();
   go({ at: by ? can.iso(Date.parse(goal || t.dataset.at || "") + by * Number(t.dataset.step)) : "" }, true);

@@ -13,32 +13,32 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// An AlertItem is an alert as pages show it, in one line.
+// An AlertItem is an alert as a line on a page.
 type AlertItem struct {
 	Alert       *alert.Alert
-	Mark        string // its drawing and its color: "bad", "warn" or "info"
+	Mark        string // icon and color: "bad", "warn" or "info"
 	Kind        string // "Critical"
-	Title, More string // what is so now, and sentences about it
+	Title, More string // the current state, and sentences that add to it
 	Lasts       string // "at least 18 min"
-	Said        string // what people said of it
-	Say         string // where forms about it go, with a slash at its end
-	Page        string // the page's name in forms
+	Said        string // who acknowledged it, with the comment; may be empty
+	Say         string // address prefix of the forms about it; ends with a slash
+	Page        string // the page that forms return to
 }
 
-// An AlertLine is what a page says of its alerts in one line.
+// An AlertLine is the one-line summary of a page's alerts.
 type AlertLine struct {
-	Item       AlertItem // the worst that nobody has acknowledged; without a Title there is none
-	Quiet      string    // stands in its place
-	More, Info string    // how many more there are, and how many are information; may be empty
-	All        string    // the address of all
+	Item       AlertItem // the worst alert that nobody has acknowledged; no Title if there is none
+	Quiet      string    // shown instead if there is none
+	More, Info string    // how many more there are, and how many are informational; may be empty
+	All        string    // address of the alerts page
 }
 
-// AlertNews is an alert that people are to be told of who look at another page.
+// AlertNews is an alert to announce to people who look at another page.
 type AlertNews struct{ ID, Title, Body string }
 
-// newAlertLine is that of a page on which so many GPUs have a problem.
+// newAlertLine summarizes the alerts of a page. Problems is how many of its GPUs have a problem.
 func newAlertLine(in *Input, problems int) AlertLine {
-	l := AlertLine{All: in.BasePath + "alerts", Quiet: "No alert needs you."}
+	l := AlertLine{All: in.BasePath + "alerts", Quiet: "No alert needs attention."}
 	if in.only != nil {
 		l.All += "?q=" + url.QueryEscape(in.only.UUID)
 	}
@@ -53,12 +53,12 @@ func newAlertLine(in *Input, problems int) AlertLine {
 	case len(open) > 0:
 		l.Item, l.Quiet = newAlertItem(&open[0], in, in.formsOn()), ""
 	case status == gpu.StatusStarting:
-		l.Quiet = "No alert yet: the first reading is under way."
+		l.Quiet = "No alerts yet: the first reading is under way."
 	case status == gpu.StatusNoGPU:
-		l.Quiet = "No alert."
+		l.Quiet = "No alerts."
 	case known > 0:
-		l.Quiet = "No new alert: " + explain.Plural(known, "is", "are") + " known or silenced."
-	case problems > 0: // a rule takes its time, or none is about it
+		l.Quiet = "No new alerts: " + explain.Plural(known, "is", "are") + " acknowledged or silenced."
+	case problems > 0: // a rule has not fired yet, or no rule covers it
 		l.Quiet = sentence("No alert has fired, but " + explain.Plural(problems, "GPU has a problem.", "GPUs have a problem."))
 	}
 	if n := len(open) - 1; n > 0 {
@@ -70,10 +70,10 @@ func newAlertLine(in *Input, problems int) AlertLine {
 	return l
 }
 
-// mostNews is how many alerts are told to people on other pages.
+// mostNews limits how many alerts are announced on other pages.
 const mostNews = 20
 
-// newAlertNews are the newest alerts that need somebody. They do not change while they stand.
+// newAlertNews returns the newest open alerts. An entry does not change while its alert is firing.
 func newAlertNews(in *Input) []AlertNews {
 	open := slices.DeleteFunc(in.open(), func(a alert.Alert) bool { return a.State != alert.Firing })
 	slices.SortStableFunc(open, func(a, b alert.Alert) int { return b.Since.Compare(a.Since) })
@@ -82,18 +82,18 @@ func newAlertNews(in *Input) []AlertNews {
 	})
 }
 
-// isOpen reports whether somebody should look at an alert.
+// isOpen reports whether an alert needs attention: not informational, acknowledged, silenced or resolved.
 func isOpen(a *alert.Alert) bool {
 	return a.Severity != alert.Info && a.Acknowledged == nil && a.SilencedUntil.IsZero() && a.State != alert.Resolved
 }
 
-// open are the alerts that somebody should look at, the worst first.
+// open returns the alerts that need attention, worst first.
 func (in *Input) open() []alert.Alert {
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool { return !isOpen(&a) }))
 }
 
-// sorted puts first what somebody should look at, of that what is so now, of that what matters most, of that what can't
-// be read at all, and of that the oldest.
+// sorted orders alerts: informational ones last; then open before known ones, current before past states, by severity,
+// devices that can't be read at all first, and finally the oldest first.
 func (in *Input) sorted(alerts []alert.Alert) []alert.Alert {
 	type ranked struct {
 		alert.Alert
@@ -128,14 +128,14 @@ func either01(is bool) int {
 	return 0
 }
 
-// What can be so of an alert in place of what is watched.
+// States of an alert that replace what its rule watches.
 const (
 	noData alert.Watch = "no_data"
 	easing alert.Watch = "easing"
 )
 
-// isNow is what is so now of an alert: mostly what is watched. An alert about a lost device that
-// merely does not answer now is about that.
+// isNow returns what is true of an alert now, usually what its rule watches. If a lost device
+// merely does not answer now, that is what the alert is about.
 func (in *Input) isNow(a *alert.Alert) alert.Watch {
 	if a.Watch == alert.Lost || a.Watch == alert.NotAnswering {
 		if d, known := in.Nodes.Device(a.Device.Node, a.Device.UUID); known {
@@ -157,7 +157,7 @@ func (in *Input) isNow(a *alert.Alert) alert.Watch {
 	}
 }
 
-// nameOf is what an alert is about: "GPU 3", with several nodes "GPU 3 on gx-07".
+// nameOf names the device that an alert is about: "GPU 3", or with several nodes "GPU 3 on gx-07".
 func (in *Input) nameOf(d *gpu.Identity) string {
 	name := "The driver (" + clean(d.Source, longestName) + ")"
 	switch {
@@ -172,7 +172,7 @@ func (in *Input) nameOf(d *gpu.Identity) string {
 	return name
 }
 
-// newAlertItem is an alert on the page that forms call page.
+// newAlertItem makes the line of an alert. Forms return to the given page.
 func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 	out := AlertItem{
 		Alert: a, Kind: severityName(a.Severity), Title: sentence(a.Message),
@@ -193,7 +193,7 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 	return out
 }
 
-// nowOf is the time of what the page says of a node: of its newest reading. Of one that is silent time goes on.
+// nowOf returns the time of a node's newest reading, or the current time if the node is silent.
 func (in *Input) nowOf(node string) time.Time {
 	if m := in.member(node); m != nil && !m.Silent() {
 		return m.Snapshot.Time
@@ -208,7 +208,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// saying is what somebody did, who did it, and what they say of it.
+// saying joins an action, who did it and the comment; the last two may be empty.
 func saying(did, who, comment string) string {
 	if who = clean(who, longestName); who != "" {
 		did = didBy(did, who)
@@ -219,7 +219,7 @@ func saying(did, who, comment string) string {
 	return did
 }
 
-// numerals are numbers at which nobody stops reading.
+// numerals are the small numbers that headlines write as words.
 var numerals = []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"}
 
 func numeral(n int) string {
@@ -229,11 +229,11 @@ func numeral(n int) string {
 	return strconv.Itoa(n)
 }
 
-// mostWords is how long a headline is.
+// mostWords is the longest headline, in words.
 const mostWords = 10
 
-// summary says in a sentence what alerts are about: "One GPU is lost, two are slowed by heat." Of a device with
-// several alerts the first counts. That of a single device names it. It has no reading, which would change all the time.
+// summary sums up alerts in a sentence: "One GPU is lost, two are slowed by heat." Each device counts once, by its
+// first alert. A single device is named. The sentence has no readings, since they change all the time.
 func (in *Input) summary(alerts []alert.Alert) string {
 	type kind struct {
 		is   alert.Watch
@@ -285,7 +285,7 @@ func (in *Input) summary(alerts []alert.Alert) string {
 		}
 		text := strings.Join(parts, ", ")
 		if left > 0 {
-			text += " and " + numeral(left) + either(left == 1, " more needs you", " more need you")
+			text += " and " + numeral(left) + either(left == 1, " more needs attention", " more need attention")
 		}
 		return strings.ToUpper(text[:1]) + text[1:] + "."
 	}

@@ -8,7 +8,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// alertLine is what a page says of its alerts. It keeps its height, whatever it says.
+// alertLine sums up a page's alerts in one line. Its height never changes.
 func alertLine(l AlertLine) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -97,9 +97,9 @@ func alertLine(l AlertLine) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var7 string
-			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(either(l.Info == "", "All about alerts", ". All about alerts"))
+			templ_7745c5c3_Var7, templ_7745c5c3_Err = templ.JoinStringErrs(either(l.Info == "", "All alerts", ". All alerts"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `alertline.templ`, Line: 9, Col: 132}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `alertline.templ`, Line: 9, Col: 120}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var7))
 			if templ_7745c5c3_Err != nil {
@@ -315,7 +315,7 @@ func alertLine(l AlertLine) templ.Component {
 	})
 }
 
-// alertButtons are what can be said of an alert with one press.
+// alertButtons are the one-click actions of an alert.
 func alertButtons(a AlertItem) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -473,7 +473,7 @@ func alertButtons(a AlertItem) templ.Component {
 	})
 }
 
-// alertNews is for the script that tells people of new alerts, whatever page they look at.
+// alertNews lists new alerts for the script that announces them on every page.
 func alertNews(in *Input) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

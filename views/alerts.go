@@ -21,47 +21,47 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 )
 
-// An AlertsInput is all that the page of alerts is made of. It uses no causes and
-// no sentence of Input.
+// An AlertsInput is the input of the alerts page. The page uses neither the causes nor
+// the sentences of Input.
 type AlertsInput struct {
 	Input
-	// From is how many of the worst alerts are not listed: those of the pages
-	// before this one. Beyond the last page it is the last page.
+	// From is how many alerts come before this page of the list. A value beyond
+	// the last page selects the last page.
 	From int
-	// AnswerOf says why the device of an alert that is listed is as it is; nil
-	// where that is not known, or the alert is about the machine.
+	// AnswerOf returns the answer about an alert's device; nil if there is none, or
+	// if the alert is about the machine.
 	AnswerOf  func(*alert.Alert) *explain.DeviceAnswer
 	Past      []alert.Alert // newest first
-	Ended     int           // how many ended in the last 24 hours, however many of them Past has
+	Ended     int           // how many ended in the last 24 hours, including those that Past lacks
 	Silences  []alert.Silence
 	Rules     []alert.Rule
 	Targets   []notify.Status
-	Unwritten bool // alerts and silences are to be kept over a restart, and can't be written
+	Unwritten bool // alerts and silences can't be saved to the state directory
 }
 
-// An AlertDetail is an alert with all that is known of it.
+// An AlertDetail is an alert with all known facts.
 type AlertDetail struct {
 	AlertItem
 	Device, DevicePath string
-	Open               bool // all of it is to be seen at once
+	Open               bool // its details are expanded
 	Why, Advice        string
-	long               string // Why with all readings, which change all the time
-	Command            string // exactly as it is to be run
-	Told               string // who was told of it, and who could not be
+	long               string // Why with all readings, which change constantly
+	Command            string // to run exactly as it is
+	Told               string // who was notified, and who could not be reached
 	ToldAt             time.Time
 }
 
-// An EndedAlert is an alert that is over.
+// An EndedAlert is a past alert.
 type EndedAlert struct {
 	AlertItem
-	Node  string // empty where there is one alone
-	Users string // whose work it was; empty where that is not known
-	Peak  string // the furthest value beyond the threshold; empty where there is none
-	Span  string // how long it was so
-	End   string // what ended it, if it was not over by itself: "Dismissed by hand."
+	Node  string // empty if there is only one
+	Users string // whose work it was; empty if unknown
+	Peak  string // the value furthest beyond the threshold; empty if there is none
+	Span  string // how long it lasted
+	End   string // what ended it early, such as "Dismissed by hand."; otherwise empty
 }
 
-// newEnded is one that is over: what it fired for, and not how it is now.
+// newEnded describes a past alert by what it fired for, not by the present state.
 func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
 	out := EndedAlert{AlertItem: newAlertItem(a, &in.Input, ""), Span: between(a.Since, a.Since.Add(a.Lasted())), Users: listUsers(a.Users), End: sentence(a.CutShort)}
 	out.Title, out.More, out.Kind = sentence(history.Earlier(cmp.Or(a.Fired, a.Message))), "", severityName(a.Severity)
@@ -75,11 +75,11 @@ func (in *AlertsInput) newEnded(a *alert.Alert, several bool) EndedAlert {
 	return out
 }
 
-// historyHeader are the columns of the history.
+// historyHeader returns the columns of the history.
 func historyHeader(rows []EndedAlert) []string {
-	header := []string{"What", "User", "Rule", "Severity", "Peak", "Began", "Lasted"}
+	header := []string{"Alert", "User", "Rule", "Severity", "Peak", "Started", "Duration"}
 	if len(rows) > 0 && rows[0].Node != "" {
-		header = slices.Insert(header, 1, "Node")
+		header = slices.Insert(header, 1, "Machine")
 	}
 	return header
 }
@@ -92,7 +92,7 @@ func listUsers(users []string) string {
 	return strings.Join(names, ", ")
 }
 
-// endedMore says how many are over that are not listed.
+// endedMore says how many more alerts have ended than are listed.
 func (in *AlertsInput) endedMore() string {
 	lately := 0
 	for i := range in.Past {
@@ -103,88 +103,88 @@ func (in *AlertsInput) endedMore() string {
 	if in.Ended <= lately {
 		return ""
 	}
-	return "These are the newest " + strconv.Itoa(len(in.Past)) + ". In the last 24" + nbsp + "hours " + strconv.Itoa(in.Ended) + " ended."
+	return "These are the newest " + strconv.Itoa(len(in.Past)) + ". " + strconv.Itoa(in.Ended) + " ended in the last 24" + nbsp + "hours."
 }
 
-// An AlertGroup is a part of the list. Without groups the list is one, without a title.
+// An AlertGroup is a part of the list. An ungrouped list is a single group without a title.
 type AlertGroup struct {
 	Key, Title string
 	Items      []AlertDetail
-	Open       []string // the IDs of those that nobody has acknowledged
+	Open       []string // IDs of the alerts that nobody has acknowledged
 }
 
-// An AlertFold is what is quieter, behind a line that says how much of what there is.
+// An AlertFold is a collapsed list of less urgent alerts, with a line that says what and how many.
 type AlertFold struct {
 	Key, Icon   string
 	Count, Text string
 	Lines       []AlertFoldLine
-	All         templ.SafeURL // where all of it is
+	All         templ.SafeURL // address of the full list
 	AllText     string
 }
 
-// An AlertFoldLine is a line in a fold; a moment may follow the text.
+// An AlertFoldLine is a line of a fold. A moment may follow the text.
 type AlertFoldLine struct {
 	Key, Text string
 	At        time.Time
 }
 
-// An AlertChoice is a link that chooses what the page shows.
+// An AlertChoice is a link that selects what the page shows.
 type AlertChoice struct {
 	Key, Mark, Count, Label string
 	Here                    bool
 	Path                    templ.SafeURL
 }
 
-// A SilenceRow is a silence as the page shows it.
+// A SilenceRow is a silence as a row of the page.
 type SilenceRow struct {
 	Silence  *alert.Silence
 	Of, Said string
-	End      string // where a form ends it
+	End      string // address of the form that ends it
 }
 
-// A Choice is one of a list in a form.
+// A Choice is one option of a form's list.
 type Choice struct{ Value, Label string }
 
-// An AlertsPage is the view model of the page of alerts.
+// An AlertsPage is the view model of the alerts page.
 type AlertsPage struct {
 	in              *AlertsInput
 	Title, Headline string
-	Broken          bool // something critical needs somebody
+	Broken          bool // a critical alert needs attention
 	Chips, Tabs     []AlertChoice
 	Tab             string
 	Groups          []AlertGroup
-	Shown           []string // the IDs of the listed alerts that nobody has acknowledged
-	Several         bool     // there is more than one to choose from
-	Empty           string   // stands in place of a list
-	// Listed says which alerts are listed. Worse and Milder lead to the others.
-	// All three are empty where there is room for all alerts.
+	Shown           []string // IDs of the listed alerts that nobody has acknowledged
+	Several         bool     // more than one alert is listed
+	Empty           string   // shown instead of an empty list
+	// Listed says which alerts are listed. Worse and Milder link to the others.
+	// All three are empty if all alerts fit.
 	Listed        string
 	Worse, Milder templ.SafeURL
 	Folds         []AlertFold
 	Silences      []SilenceRow
 	Past          []EndedAlert
-	PastMore      string // how many more have ended lately; empty where none
-	// GPUChoices and NodeChoices are what people can silence; none where there
-	// are too many to choose from, or nothing to choose.
+	PastMore      string // how many more ended lately; empty if none
+	// GPUChoices and NodeChoices are what people can silence; empty if there are
+	// too many to choose from, or only one.
 	GPUChoices, NodeChoices []Choice
 }
 
-// silenceSpans are for how long a silence can be made.
+// silenceSpans are the lengths of silences that the page offers, in seconds.
 var silenceSpans = []Choice{{"3600", "1" + nbsp + "h"}, {"28800", "8" + nbsp + "h"}, {"86400", "1" + nbsp + "day"}, {"604800", "1" + nbsp + "week"}}
 
-// What the page's address chooses: a tab, and in the first one which alerts are listed and how.
+// Parameters of the page's address: the tab and, in the first tab, which alerts are listed and how.
 const (
-	chosenTab   = "tab"   // "history", "silenced", "rules" or "told"; empty for what is open
-	chosenOnly  = "only"  // a severity, "acknowledged" or "silenced"; empty for what needs somebody
+	chosenTab   = "tab"   // "history", "silenced", "rules" or "told"; empty for open alerts
+	chosenOnly  = "only"  // a severity, "acknowledged" or "silenced"; empty for alerts that need attention
 	chosenGroup = "group" // "rule", "gpu" or "node"
 	chosenText  = "q"
 	chosenFrom  = "from"
 )
 
 // groupings are the ways to group the list.
-var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By GPU"}, {"node", "By node"}}
+var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By GPU"}, {"node", "By machine"}}
 
-// NewAlertsPage makes the view model.
+// NewAlertsPage makes the view model of the alerts page.
 func NewAlertsPage(in AlertsInput) AlertsPage {
 	in.keep(chosenTab, chosenOnly, chosenGroup, chosenText, chosenFrom)
 	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Choices.Of(chosenTab)}
@@ -217,29 +217,29 @@ func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 	return document(p.in.head(p.Title, "Alerts"), alertsBody(p)).Render(ctx, w)
 }
 
-// needs says what needs somebody, or whether it is known that nothing does.
+// needs says what needs attention, or that nothing does, or that this is unknown.
 func (in *AlertsInput) needs(open []alert.Alert) string {
 	status := in.Nodes.Status()
 	switch {
 	case len(open) > 0:
 		return in.summary(open)
 	case status == gpu.StatusStarting:
-		return "Nothing is known yet: the first reading is under way."
+		return "Nothing to report yet: the first reading is under way."
 	case status == gpu.StatusNoGPU:
-		return "Nothing fires, and no GPU can be read."
+		return "No alert is firing, but no GPU can be read."
 	case slices.ContainsFunc(in.Alerts, func(a alert.Alert) bool { return a.Severity != alert.Info }):
-		return "Nothing new needs you."
+		return "Nothing new needs attention."
 	default:
-		return "Nothing needs you."
+		return "Nothing needs attention."
 	}
 }
 
-// only is the address of the list of some alerts alone, or of those that need somebody.
+// only returns the address of the list narrowed to some alerts; empty lists those that need attention.
 func (in *AlertsInput) only(which string) templ.SafeURL {
 	return in.With(chosenOnly, which, chosenFrom, "", chosenTab, "")
 }
 
-// chips are how many alerts there are of each severity. Each leads to those alone.
+// chips counts the alerts of each severity. Each chip links to those alerts.
 func (in *AlertsInput) chips(open []alert.Alert) (chips []AlertChoice) {
 	count := map[alert.Severity]int{}
 	for i := range open {
@@ -276,7 +276,7 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 	for _, t := range []struct {
 		key, label string
 		n          int
-	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Who is told", len(in.Targets)}} {
+	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Notifications", len(in.Targets)}} {
 		tabs = append(tabs, AlertChoice{
 			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Of(chosenTab) == t.key,
 			Path: in.With(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
@@ -285,12 +285,12 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 	return tabs
 }
 
-// narrowed reports whether the address asks for some of the alerts alone.
+// narrowed reports whether the address selects only some of the alerts.
 func (in *AlertsInput) narrowed() bool {
 	return in.Choices.Of(chosenOnly) != "" || in.Choices.Of(chosenText) != ""
 }
 
-// chosen are the alerts that the address asks for, as [Input.sorted] has them: a text finds all that has its words.
+// chosen returns the alerts that the address selects, in the order of [Input.sorted]. A search text matches alerts with all its words.
 func (in *AlertsInput) chosen() []alert.Alert {
 	only, words := in.Choices.Of(chosenOnly), strings.Fields(strings.ToLower(in.Choices.Of(chosenText)))
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
@@ -309,7 +309,7 @@ func (in *AlertsInput) chosen() []alert.Alert {
 	}))
 }
 
-// has reports whether all words stand somewhere in what there is to know of an alert.
+// matches reports whether all words occur in the texts of an alert.
 func (in *AlertsInput) matches(a *alert.Alert, words []string) bool {
 	if len(words) == 0 {
 		return true
@@ -328,10 +328,10 @@ func (in *AlertsInput) matches(a *alert.Alert, words []string) bool {
 	})
 }
 
-// mostAlerts is how many alerts are listed at once: the worst.
+// mostAlerts is how many alerts a page of the list has.
 const mostAlerts = 100
 
-// list puts the alerts of this page of the list on it, the worst first.
+// list fills in the alerts of this page of the list, worst first.
 func (p *AlertsPage) list(in *AlertsInput) {
 	all := in.chosen()
 	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
@@ -349,14 +349,14 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	switch {
 	case len(all) > 0:
 	case in.narrowed():
-		p.Empty = "No alert is like that."
+		p.Empty = "No alert matches."
 	default:
-		p.Empty = "No alert needs you now."
+		p.Empty = "No alert needs attention now."
 	}
 	if len(all) <= mostAlerts {
 		return
 	}
-	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, the worst first", from+1, to, len(all))
+	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, worst first", from+1, to, len(all))
 	if from > 0 {
 		p.Worse = in.With(chosenFrom, either(from > mostAlerts, strconv.Itoa(from-mostAlerts), ""))
 	}
@@ -365,7 +365,7 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	}
 }
 
-// grouped puts alerts into the groups that the address asks for, that with the worst alert first.
+// grouped groups alerts as the address asks, the group with the worst alert first.
 func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 	for i := range list {
 		a := &list[i]
@@ -392,10 +392,10 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 	return groups
 }
 
-// ruleName is the name of a rule as people say it.
+// ruleName returns the name of a rule with spaces for underscores.
 func ruleName(name string) string { return strings.ReplaceAll(clean(name, longestName), "_", " ") }
 
-// withoutBegin is a message without how long ago it began when the message was made: the page says how long it has lasted by now.
+// withoutBegin cuts the start time from a message: the page shows how long the alert has lasted by now.
 func withoutBegin(message string) string {
 	text, _, found := strings.Cut(message, "; this began ")
 	return text + either(found, ".", "")
@@ -419,7 +419,7 @@ func (in *AlertsInput) detail(a *alert.Alert) AlertDetail {
 	return out
 }
 
-// page is what forms call the page, with what its address asks for.
+// page returns the address that forms return to, with its parameters.
 func (in *AlertsInput) page() string {
 	if len(in.Asked) == 0 {
 		return "alerts"
@@ -427,7 +427,7 @@ func (in *AlertsInput) page() string {
 	return "alerts?" + in.Asked.Encode()
 }
 
-// told is who was told of an alert; a moment follows unless it is zero.
+// told says who was notified of an alert. The moment follows the text unless it is zero.
 func (in *AlertsInput) told(a *alert.Alert) (who string, when time.Time) {
 	var names, failing []string
 	for _, t := range in.Targets {
@@ -442,24 +442,24 @@ func (in *AlertsInput) told(a *alert.Alert) (who string, when time.Time) {
 	}
 	switch {
 	case len(names)+len(failing) == 0:
-		return "Nobody: no target is to be told of it", time.Time{}
+		return "Nobody: no target takes this alert", time.Time{}
 	case a.Told.IsZero() && !a.SilencedUntil.IsZero():
 		return "Nobody, while it is silenced", time.Time{}
 	case a.Told.IsZero():
 		return "Nobody yet", time.Time{}
 	case len(names) == 0:
-		return list(failing) + " can't be told now: see “Who is told”", time.Time{}
+		return list(failing) + " can’t be reached now: see “Notifications”", time.Time{}
 	case len(failing) > 0:
-		return list(names) + ", not " + list(failing) + ", which can't be told now; at", a.Told
+		return list(names) + ", not " + list(failing) + ", which can’t be reached now; at", a.Told
 	default:
 		return list(names) + " at", a.Told
 	}
 }
 
-// mostLines is how much a fold has; all of it has an address of its own.
+// mostLines limits the lines of a fold; its full list has an address of its own.
 const mostLines = 10
 
-// folds are the alerts that need nobody now.
+// folds returns the alerts that need no attention now.
 func (in *AlertsInput) folds() (folds []AlertFold) {
 	if in.narrowed() {
 		return nil
@@ -500,15 +500,15 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 		return AlertFoldLine{a.ID, text, a.SilencedUntil}
 	}
 	add(AlertFold{Key: "info", Icon: "info", Text: "for your information: " + in.kinds(info), Lines: in.kindLines(info), All: in.only(string(alert.Info)), AllText: "All of them"}, len(info))
-	add(AlertFold{Key: "acknowledged", Icon: "bell", Text: "acknowledged: " + in.kinds(known), Lines: each(known, title), All: in.only("acknowledged"), AllText: "All of them, and what to take back"}, len(known))
+	add(AlertFold{Key: "acknowledged", Icon: "bell", Text: "acknowledged: " + in.kinds(known), Lines: each(known, title), All: in.only("acknowledged"), AllText: "All of them, with undo"}, len(known))
 	add(AlertFold{Key: "silenced", Icon: "moon", Text: "silenced: " + in.kinds(silenced), Lines: each(silenced, title), All: in.only("silenced"), AllText: "All of them"}, len(silenced))
 	add(AlertFold{Key: "ended", Icon: "clock", Text: "ended in the last 24" + nbsp + "hours", AllText: "History", All: in.With(chosenTab, "history", chosenGroup, "", chosenFrom, ""), Lines: each(ended, func(a *alert.Alert) AlertFoldLine {
-		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", over since", a.Time}
+		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", ended", a.Time}
 	})}, max(in.Ended, len(ended)))
 	return folds
 }
 
-// byKind puts alerts together that say the same.
+// byKind groups alerts that say the same.
 func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string) (kinds [][]alert.Alert) {
 	places := map[string]int{}
 	for _, a := range list {
@@ -524,7 +524,7 @@ func (in *AlertsInput) byKind(list []alert.Alert, also func(*alert.Alert) string
 	return kinds
 }
 
-// kindText is what alerts of one kind say: "8 GPUs are busy".
+// kindText says what alerts of one kind have in common: "8 GPUs are busy".
 func (in *AlertsInput) kindText(kind []alert.Alert) string {
 	is := beingOf(in.isNow(&kind[0]))
 	switch {
@@ -536,7 +536,7 @@ func (in *AlertsInput) kindText(kind []alert.Alert) string {
 	return strconv.Itoa(len(kind)) + " " + kind[0].Noun() + "s " + is.many
 }
 
-// kinds says what alerts are about, in a line.
+// kinds sums up alerts in a line, by kind.
 func (in *AlertsInput) kinds(list []alert.Alert) string {
 	kinds := in.byKind(list, func(*alert.Alert) string { return "" })
 	var parts []string
@@ -546,7 +546,7 @@ func (in *AlertsInput) kinds(list []alert.Alert) string {
 	return strings.Join(parts, ", ") + either(len(kinds) > 2, " and others", "")
 }
 
-// kindLines are the same in lines, one for each node.
+// kindLines sums up alerts in lines, by kind and node.
 func (in *AlertsInput) kindLines(list []alert.Alert) (lines []AlertFoldLine) {
 	for _, kind := range in.byKind(list, func(a *alert.Alert) string { return a.Device.Node }) {
 		first := &kind[0]
@@ -560,7 +560,7 @@ func (in *AlertsInput) kindLines(list []alert.Alert) (lines []AlertFoldLine) {
 }
 
 func newSilence(s *alert.Silence, in *Input) SilenceRow {
-	about := []string{"every rule"}
+	about := []string{"all rules"}
 	if s.Rule != "" {
 		about[0] = "rule " + clean(s.Rule, longestName)
 	}
@@ -576,12 +576,12 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	}
 	var made string
 	if s.By != "" || s.Comment != "" {
-		made = saying("made", s.By, s.Comment)
+		made = saying("created", s.By, s.Comment)
 	}
 	return SilenceRow{Silence: s, Of: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
 }
 
-// firesWhen is what a rule fires at.
+// firesWhen says when a rule fires.
 func firesWhen(r *alert.Rule) string {
 	what := strings.ReplaceAll(string(r.Watch), "_", " ")
 	if r.Watch.Condition() {
@@ -590,19 +590,19 @@ func firesWhen(r *alert.Rule) string {
 	return what + either(r.Watch.Below(), " below ", " above ") + amount(r, r.Threshold)
 }
 
-// overWhen is when an alert of a rule is over.
+// overWhen says when an alert of a rule resolves.
 func overWhen(r *alert.Rule) string {
 	if r.Watch.Condition() || r.Margin <= 0 {
-		return "after " + length(r.Clear)
+		return "gone for " + length(r.Clear)
 	}
-	return "back by " + amount(r, r.Margin) + " for " + length(r.Clear)
+	return amount(r, r.Margin) + either(r.Watch.Below(), " above that for ", " below that for ") + length(r.Clear)
 }
 
 func amount(r *alert.Rule, v float64) string {
 	return strings.TrimSuffix(exact(v)+nbsp+r.Watch.Unit(), nbsp)
 }
 
-// looksAt is what a rule is about, in words such as "user alice".
+// looksAt says what a rule applies to, in words such as "user alice".
 func looksAt(r *alert.Rule) string {
 	numeral := func(n *int) string { return strconv.Itoa(*n) }
 	var words []string
@@ -611,7 +611,7 @@ func looksAt(r *alert.Rule) string {
 		list []string
 	}{
 		{"machine ", r.Scope.Nodes}, {"GPU ", r.Scope.GPUs}, {"user ", r.Scope.Users}, {"process ", r.Scope.Processes},
-		{"XID ", each(r.Codes, numeral)}, {"all XIDs but ", each(r.IgnoreCodes, numeral)},
+		{"XID ", each(r.Codes, numeral)}, {"all XIDs except ", each(r.IgnoreCodes, numeral)},
 	} {
 		if len(scope.list) > 0 {
 			words = append(words, scope.what+strings.Join(scope.list, " or "))
@@ -620,7 +620,7 @@ func looksAt(r *alert.Rule) string {
 	return cmp.Or(clean(strings.Join(words, ", "), longestSentence), "everything")
 }
 
-// silenceChoices are the GPUs and machines that people can choose.
+// silenceChoices returns the GPUs and machines that the form of a silence offers.
 func silenceChoices(machines gpu.Nodes) (gpus, nodes []Choice) {
 	if machines.Totals().Devices > mostTiles {
 		return nil, nil
@@ -637,7 +637,7 @@ func silenceChoices(machines gpu.Nodes) (gpus, nodes []Choice) {
 	return gpus, nodes
 }
 
-// length writes a time that somebody has set, such as "4 h".
+// length writes a configured duration, such as "4 h".
 func length(d time.Duration) string {
 	text, _, _ := strings.Cut(span(d.Seconds()), " 0")
 	return text

@@ -72,19 +72,19 @@ func TestAlertsPage(t *testing.T) {
 		t.Error(diff)
 	}
 	tabs := each(p.Tabs, func(c *AlertChoice) string { return strings.TrimSpace(c.Label+" "+c.Count) + " " + string(c.Path) })
-	if diff := cmp.Diff([]string{"Open now /alerts", "History 2 /alerts?tab=history", "Silenced 2 /alerts?tab=silenced", "Rules 2 /alerts?tab=rules", "Who is told 2 /alerts?tab=told"}, tabs); diff != "" {
+	if diff := cmp.Diff([]string{"Open now /alerts", "History 2 /alerts?tab=history", "Silenced 2 /alerts?tab=silenced", "Rules 2 /alerts?tab=rules", "Notifications 2 /alerts?tab=told"}, tabs); diff != "" {
 		t.Error(diff)
 	}
 	if len(p.Groups) != 1 || len(p.Groups[0].Items) != 1 {
 		t.Fatalf("the list is %+v", p.Groups)
 	}
 	got := p.Groups[0].Items[0]
-	if !got.Open || got.More != "Above 85\u00a0°C." || got.Lasts != "9\u00a0min" || got.Told != "chat, not phone, which can't be told now; at" || !got.ToldAt.Equal(in.Alerts[0].Told) ||
+	if !got.Open || got.More != "Above 85\u00a0°C." || got.Lasts != "9\u00a0min" || got.Told != "chat, not phone, which can’t be reached now; at" || !got.ToldAt.Equal(in.Alerts[0].Told) ||
 		got.Advice != "look at its fans and at the air around it" || !strings.HasPrefix(got.Why, "python (pid\u00a09001, carol) keeps") || got.DevicePath == "" {
 		t.Errorf("%+v", got)
 	}
 	html := render(t, p)
-	for _, want := range []string{`formaction="/api/alerts/p1/acknowledge"`, `1</b> <bdi>acknowledged: `, "acknowledged by &lt;b&gt;ann&lt;/b&gt;: a new fan is on its way", "What needs me now?", "State since"} {
+	for _, want := range []string{`formaction="/api/alerts/p1/acknowledge"`, `1</b> <bdi>acknowledged: `, "acknowledged by &lt;b&gt;ann&lt;/b&gt;: a new fan is on its way", "What needs attention now?", "State since"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("it lacks %s", want)
 		}
@@ -113,14 +113,14 @@ func TestAlertsPage(t *testing.T) {
 		t.Errorf("%+v", past)
 	}
 	if diff := cmp.Diff([]SilenceRow{
-		{&in.Silences[0], "rule hot · GPU 1", "made by <b>ann</b>: a new fan is on its way", "/api/silences/s1/end"},
-		{&in.Silences[1], "every rule · GPUs GPU-5c* · machine other", "", "/api/silences/s2/end"},
+		{&in.Silences[0], "rule hot · GPU 1", "created by <b>ann</b>: a new fan is on its way", "/api/silences/s1/end"},
+		{&in.Silences[1], "all rules · GPUs GPU-5c* · machine other", "", "/api/silences/s2/end"},
 	}, chosen(chosenTab, "silenced").Silences); diff != "" {
 		t.Error(diff)
 	}
-	if want := `<td data-label="Told of">everything</td><td data-label="Last told">not yet</td>` +
+	if want := `<td data-label="Minimum severity">any</td><td data-label="Last sent">not yet</td>` +
 		`<td data-label="Last error" class="failing"><span><bdi>it answered 503</bdi>  since <time datetime="2026-01-02T11:00:00Z">2026-01-02 11:00:00 UTC</time></span></td>` +
-		`<td data-label="Waiting">3</td>`; !strings.Contains(render(t, chosen(chosenTab, "told")), want) {
+		`<td data-label="Queued">3</td>`; !strings.Contains(render(t, chosen(chosenTab, "told")), want) {
 		t.Errorf("it lacks %s", want)
 	}
 	var rules []string
@@ -129,9 +129,9 @@ func TestAlertsPage(t *testing.T) {
 		rules = append(rules, strings.Trim(tags.ReplaceAllString(row, "|"), "|"))
 	}
 	if diff := cmp.Diff([]string{
-		"hot|temperature above 85\u00a0°C|30\u00a0s|back by 5\u00a0°C for 1\u00a0min|5\u00a0min|every 4\u00a0h|Critical|everything|all",
-		"alice_too_much|not enabled|utilization above 90\u00a0%|2\u00a0h|after 1\u00a0min|0\u00a0s|never|Info|user alice|chat, phone",
-		"lost|lost|at once|after 30\u00a0s|0\u00a0s|never|Critical|everything|all",
+		"hot|temperature above 85\u00a0°C|30\u00a0s|5\u00a0°C below that for 1\u00a0min|5\u00a0min|every 4\u00a0h|Critical|everything|all",
+		"alice_too_much|disabled|utilization above 90\u00a0%|2\u00a0h|gone for 1\u00a0min|0\u00a0s|never|Info|user alice|chat, phone",
+		"lost|lost|immediately|gone for 30\u00a0s|0\u00a0s|never|Critical|everything|all",
 	}, rules[1:]); diff != "" {
 		t.Error(diff)
 	}
@@ -175,15 +175,15 @@ func TestAlertLine(t *testing.T) {
 		quiet       string
 		more, infos string
 	}{
-		"none":            {nil, "", "No alert needs you.", "", ""},
-		"usage alone":     {alertsOn(s, "utilization info 0", "utilization info 1"), "", "No alert needs you.", "", "2 for your information"},
+		"none":            {nil, "", "No alert needs attention.", "", ""},
+		"usage alone":     {alertsOn(s, "utilization info 0", "utilization info 1"), "", "No alert needs attention.", "", "2 for your information"},
 		"the worst first": {alertsOn(s, "utilization info 0", "throttled_by_heat warning 1", "lost critical 2"), "GPU 2 is lost.", "", "1 more", "1 for your information"},
 		"the worst is acknowledged": {alertsOn(s, "throttled_by_heat warning 1", "lost critical 2 known"),
 			"GPU 1 is throttled_by_heat.", "", "", ""},
 		"the worst is silenced": {alertsOn(s, "throttled_by_heat warning 1", "lost critical 2 silenced"),
 			"GPU 1 is throttled_by_heat.", "", "", ""},
-		"all are known":               {alertsOn(s, "hot warning 1 known", "lost critical 2 silenced"), "", "No new alert: 2 are known or silenced.", "", ""},
-		"one is known":                {alertsOn(s, "hot warning 1 known"), "", "No new alert: 1 is known or silenced.", "", ""},
+		"all are known":               {alertsOn(s, "hot warning 1 known", "lost critical 2 silenced"), "", "No new alerts: 2 are acknowledged or silenced.", "", ""},
+		"one is known":                {alertsOn(s, "hot warning 1 known"), "", "No new alerts: 1 is acknowledged or silenced.", "", ""},
 		"what is so now is first":     {alertsOn(s, "ecc critical 1 easing", "xid critical 3 mute", "throttled_by_heat warning 2"), "GPU 2 is throttled_by_heat.", "", "2 more", ""},
 		"what can't be read is first": {alertsOn(s, "xid critical 3", "lost critical 1"), "GPU 1 is lost.", "", "1 more", ""},
 		"the oldest first":            {alertsOn(s, "xid warning 3", "ecc warning 1"), "GPU 3 is xid.", "", "1 more", ""},
@@ -198,7 +198,7 @@ func TestAlertLine(t *testing.T) {
 			t.Errorf("%s: %d buttons", name, n)
 		}
 	}
-	for want, s := range map[string]*gpu.Snapshot{"No alert yet: the first reading is under way.": nil, "No alert.": machine("none")} {
+	for want, s := range map[string]*gpu.Snapshot{"No alerts yet: the first reading is under way.": nil, "No alerts.": machine("none")} {
 		if l := newAlertLine(&Input{Nodes: nodesOf(s), Now: noon}, 0); l.Quiet != want {
 			t.Errorf("%q, want %q", l.Quiet, want)
 		}
@@ -246,7 +246,7 @@ func TestWhatAnAlertIsAboutNow(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	s.Devices[2].State = gpu.StateOK
-	if got := NewAlertsPage(in).Headline; got != "One GPU is slowed by heat, one is getting better." {
+	if got := NewAlertsPage(in).Headline; got != "One GPU is slowed by heat, one is recovering." {
 		t.Errorf("%q", got)
 	}
 }
@@ -258,9 +258,9 @@ func TestSummary(t *testing.T) {
 	}
 	for want, alerts := range map[string][]alert.Alert{
 		"GPU 4 is lost.": alertsOn(s, "lost critical 4", "throttled_by_heat warning 4"),
-		"One GPU is slowed by heat, one had memory errors.":        alertsOn(s, "throttled_by_heat warning 4", "ecc warning 5", "xid warning 5"),
-		"Three GPUs are slowed by heat.":                           alertsOn(s, "throttled_by_heat warning 4", "throttled_by_heat warning 5", "throttled_by_heat warning 6"),
-		"One GPU is near its limit of heat and two more need you.": alertsOn(s, "temperature_margin critical 1", "orphan_memory warning 2", "fan_failing warning 3"),
+		"One GPU is slowed by heat, one had memory errors.":                      alertsOn(s, "throttled_by_heat warning 4", "ecc warning 5", "xid warning 5"),
+		"Three GPUs are slowed by heat.":                                         alertsOn(s, "throttled_by_heat warning 4", "throttled_by_heat warning 5", "throttled_by_heat warning 6"),
+		"One GPU is close to its temperature limit and two more need attention.": alertsOn(s, "temperature_margin critical 1", "orphan_memory warning 2", "fan_failing warning 3"),
 	} {
 		in := input(s, "")
 		if got := strings.ReplaceAll(in.summary(alerts), nbsp, " "); got != want {
@@ -271,7 +271,7 @@ func TestSummary(t *testing.T) {
 	in := input(s, "")
 	driver := alertsOn(s, "driver_gone critical 0", "throttled_by_heat warning 1")
 	driver[0].Device = gpu.Identity{Node: s.Node, Source: "nvml"}
-	if got := in.summary(driver); got != "One driver can't be read and one more needs you." {
+	if got := in.summary(driver); got != "One driver can't be read and one more needs attention." {
 		t.Errorf("%q", got)
 	}
 	for _, w := range alert.Watches() {
@@ -337,7 +337,7 @@ func TestTheListOfAlerts(t *testing.T) {
 		"3 for your information: 2 GPUs are busy, GPU 1 has nearly full memory [2 GPUs are busy; GPU 1 has nearly full memory] /alerts?only=info",
 		"1 acknowledged: GPU 3 had driver errors [GPU 3 is xid. · acknowledged by ann] /alerts?only=acknowledged",
 		"1 silenced: GPU 4 is lost [GPU 4 is lost. · silenced until] /alerts?only=silenced",
-		"1 ended in the last 24 hours [GPU 7: too hot, for 59 min, over since] /alerts?tab=history",
+		"1 ended in the last 24 hours [GPU 7: too hot, for 59 min, ended] /alerts?tab=history",
 	}, folds); diff != "" {
 		t.Error(diff)
 	}
@@ -347,7 +347,7 @@ func TestTheListOfAlerts(t *testing.T) {
 			t.Errorf("%d of %s, want %d", got, want, n)
 		}
 	}
-	if ids("q", "nothing of that kind"); NewAlertsPage(in).Empty != "No alert is like that." || len(NewAlertsPage(in).Folds) != 0 {
+	if ids("q", "nothing of that kind"); NewAlertsPage(in).Empty != "No alert matches." || len(NewAlertsPage(in).Folds) != 0 {
 		t.Error("nothing is said of an empty list")
 	}
 }
@@ -355,12 +355,12 @@ func TestTheListOfAlerts(t *testing.T) {
 // That nothing fires is said only where that can be known.
 func TestNothingFires(t *testing.T) {
 	for want, s := range map[string]*gpu.Snapshot{
-		"Nothing is known yet: the first reading is under way.": nil,
-		"Nothing fires, and no GPU can be read.":                machine("none"),
-		"Nothing needs you.":                                    machine("one"),
+		"Nothing to report yet: the first reading is under way.": nil,
+		"No alert is firing, but no GPU can be read.":            machine("none"),
+		"Nothing needs attention.":                               machine("one"),
 	} {
 		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []alert.Rule{{Name: "hot", Enabled: true}}})
-		if p.Headline != want || p.Title != "Alerts · gpuwhy" || p.Empty != "No alert needs you now." {
+		if p.Headline != want || p.Title != "Alerts · gpuwhy" || p.Empty != "No alert needs attention now." {
 			t.Errorf("%q, %q, want %q", p.Headline, p.Title, want)
 		}
 	}
@@ -387,9 +387,9 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 	d := &s.Devices[0]
 	in := Input{Nodes: gpu.Nodes{s}, Now: noon}
 	for node, want := range map[string]string{
-		"":           "every rule · GPU 0",
-		d.Node:       "every rule · GPU 0",
-		"other-desk": "every rule · GPUs " + d.UUID + " · machine other-desk",
+		"":           "all rules · GPU 0",
+		d.Node:       "all rules · GPU 0",
+		"other-desk": "all rules · GPUs " + d.UUID + " · machine other-desk",
 	} {
 		if got := newSilence(&alert.Silence{GPU: d.UUID, Node: node}, &in).Of; strings.ReplaceAll(got, nbsp, " ") != want {
 			t.Errorf("of %q: %q, want %q", node, got, want)
@@ -415,9 +415,9 @@ func TestManyAlerts(t *testing.T) {
 		first, last           string
 		listed, worse, milder string
 	}{
-		{0, "2000", "98", "Alerts 1 to 100 of 2345, the worst first", "", "/gpus/alerts?from=100"},
-		{100, "99", "198", "Alerts 101 to 200 of 2345, the worst first", "/gpus/alerts", "/gpus/alerts?from=200"},
-		{99999, "2300", "2344", "Alerts 2301 to 2345 of 2345, the worst first", "/gpus/alerts?from=2200", ""},
+		{0, "2000", "98", "Alerts 1 to 100 of 2345, worst first", "", "/gpus/alerts?from=100"},
+		{100, "99", "198", "Alerts 101 to 200 of 2345, worst first", "/gpus/alerts", "/gpus/alerts?from=200"},
+		{99999, "2300", "2344", "Alerts 2301 to 2345 of 2345, worst first", "/gpus/alerts?from=2200", ""},
 	} {
 		explained = 0
 		in.From = tt.from

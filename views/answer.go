@@ -10,35 +10,35 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// An Answer is what a page says first, from the shortest text to more.
+// An Answer is the top of a page, from the headline to the details.
 type Answer struct {
 	Question string
-	// The headline, in parts: what stands before the name, the name of who works, their user in parentheses, and the rest.
+	// The headline in parts: the text before the name, the working program's name, its user in parentheses, and the rest.
 	Before, Name, By, After string
-	Hue                     string // of the name
-	Then                    string // in place of After, for readings that are old; empty where that is the same
-	Size                    string // of the headline's type: empty, "long" or "longer"
+	Hue                     string // color class of the name
+	Then                    string // replaces After when the readings are old; empty if it would be the same
+	Size                    string // size of the headline's type: empty, "long" or "longer"
 	Broken                  bool
 	Chips                   []Chip
 	Rest                    string
 	Ways                    []Way
 }
 
-// A Way is one thing that can be done.
+// A Way is one thing to do.
 type Way struct {
-	Text, Command string // the command exactly as it is to be run; empty where there is none
+	Text, Command string // the command to run exactly as it is; empty if there is none
 }
 
-// Headline is the whole of it.
+// Headline returns the whole headline.
 func (a Answer) Headline() string { return a.Before + a.Name + a.By + a.After }
 
-// A Chip is a short text that the headline rests on: a figure, and what it is.
+// A Chip is a short fact behind the headline: a figure and its meaning.
 type Chip struct {
 	Key, Icon, Figure, Text string
 	Level                   Level
 }
 
-// sizeOf keeps headlines in the room that pages have for them.
+// sizeOf picks the type size at which a headline fits the page.
 func sizeOf(headline string) string {
 	switch n := utf8.RuneCountInString(headline); {
 	case n > 62:
@@ -62,7 +62,7 @@ func newAnswer(in *Input) Answer {
 	if in.Ways == nil && l.Action.Text != "" {
 		out.Ways = []Way{{sentence(l.Action.Text), l.Action.Command}}
 	}
-	last := -1 // of several warnings one is enough: the last says what comes of the others
+	last := -1 // one warning is enough: the last one is the effect of the others
 	for i, f := range l.Facts {
 		if f.Warning {
 			last = i
@@ -92,7 +92,7 @@ func newAnswer(in *Input) Answer {
 	return out
 }
 
-// name parts the headline around who works.
+// name splits the headline around the program that works.
 func (a *Answer) name(in *Input, headline string) {
 	a.After = sentence(headline)
 	for i := range in.Causes {
@@ -107,7 +107,7 @@ func (a *Answer) name(in *Input, headline string) {
 		}
 		before, after, found := strings.Cut(headline, whole)
 		user := " (" + clean(who.user, longestName) + ")"
-		if owned := who.program + " of " + who.user; !found && who.user != "" { // as of several nodes
+		if owned := who.program + " of " + who.user; !found && who.user != "" { // the form used with several nodes
 			before, after, found = strings.Cut(headline, owned)
 			user = " of " + clean(who.user, longestName)
 		}
@@ -122,7 +122,7 @@ func (a *Answer) name(in *Input, headline string) {
 	}
 }
 
-// hueOfNamed is the hue of whom the headline names for a cause: that of the process, whose user it may have quoted or cut.
+// hueOfNamed returns the hue of the program that the headline names for a cause. The headline may have quoted or cut the user's name.
 func (in *Input) hueOfNamed(c *explain.Cause, user string) string {
 	if c.Device != nil {
 		processes := c.Device.Processes.Or(nil)
@@ -135,13 +135,13 @@ func (in *Input) hueOfNamed(c *explain.Cause, user string) string {
 	return in.Hues.hueOf(unquoted(user))
 }
 
-// A Word is a part of a text; a whole one is not to be broken at its hyphens.
+// A Word is a part of a text. A Whole word must not break at its hyphens.
 type Word struct {
 	Text  string
 	Whole bool
 }
 
-// wordsOf parts a text into words with hyphens and what is between them. Together they are the text.
+// wordsOf splits a text into hyphenated words and the text between them. Joined, they are the text again.
 func wordsOf(text string) (out []Word) {
 	for len(text) > 0 {
 		end := strings.IndexByte(text, '-')
@@ -162,13 +162,13 @@ func wordsOf(text string) (out []Word) {
 	return out
 }
 
-// question is what the page answers.
+// question returns the question that the page answers; empty on a GPU's own page.
 func (in *Input) question() string {
 	switch devices := len(in.devices()); {
 	case in.only != nil:
 		return ""
 	case len(in.Nodes) > 1:
-		return "What needs me now?"
+		return "What needs attention now?"
 	case devices == 0 && len(in.Nodes) > 0:
 		return "Why is my fan running?"
 	default:
@@ -178,12 +178,12 @@ func (in *Input) question() string {
 
 var figureIn = regexp.MustCompile(`^(.*?)\s*(\d[\d.,]*[ \x{a0}](?:°C|k?W|%|MHz|RPM|s|min|h|d)(?: \d+[ \x{a0}](?:min|h))?)\s*(.*)$`)
 
-// chipIcons are the drawings of chips, by what is in their text.
+// chipIcons maps words in a chip's text to its icon.
 var chipIcons = []struct{ word, icon string }{
 	{"°C", "temp"}, {"fan", "fan"}, {"RPM", "fan"}, {nbsp + "W", "bolt"}, {nbsp + "kW", "bolt"}, {"MHz", "chip"}, {"encoder", "film"}, {"decoder", "film"}, {"video", "film"}, {nbsp + "%", "chip"},
 }
 
-// newChip parts a fact: "579 W of 600" has a figure, and so has "fan 58 %".
+// newChip splits a fact into figure and text, such as "579 W of 600" or "fan 58 %".
 func newChip(text string) Chip {
 	text = sentence(text)
 	c := Chip{Text: text}
@@ -206,7 +206,7 @@ func newChip(text string) Chip {
 	return c
 }
 
-// works reports whether somebody works on a device, and whether that can be told. All that counts busy devices asks here.
+// works reports whether a device is busy, and whether that is known. Everything that counts busy devices uses it.
 func (in *Input) works(d *gpu.Device) (works, known bool) {
 	if d.State != gpu.StateOK {
 		return false, d.State == gpu.StateAsleep
@@ -214,7 +214,7 @@ func (in *Input) works(d *gpu.Device) (works, known bool) {
 	return worksBy(d, in.said(d))
 }
 
-// said is what is said of a device; nil for nothing.
+// said returns the answer about a device; nil if there is none.
 func (in *Input) said(d *gpu.Device) *explain.DeviceAnswer {
 	if in.Said == nil {
 		return nil
@@ -222,7 +222,7 @@ func (in *Input) said(d *gpu.Device) *explain.DeviceAnswer {
 	return in.Said(d)
 }
 
-// worksBy is works of a device that answers, by what is said of it.
+// worksBy reports the same for a device that answers, given the answer about it.
 func worksBy(d *gpu.Device, said *explain.DeviceAnswer) (works, known bool) {
 	if said != nil {
 		return said.Works()

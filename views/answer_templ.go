@@ -8,7 +8,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// answer is what the page says first. The page keeps the room for the longest of the usual answers.
+// answer is the top of the page. The page reserves space for the longest common answer.
 func answer(a Answer) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -274,7 +274,7 @@ func answer(a Answer) templ.Component {
 	})
 }
 
-// headline has the name of who works in the hue of its work. Another headline is another element, so that no word moves. It says what is so, and what was so, for readings that are old.
+// headline shows the program's name in its hue. A new headline is a new element, so no word moves. It contains both tenses; the past one is for old readings.
 func headline(a Answer) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -409,7 +409,7 @@ func headline(a Answer) templ.Component {
 	})
 }
 
-// unbroken is a text whose words with hyphens, such as names of machines, stay on one line where they fit on one.
+// unbroken is a text whose hyphenated words, such as names of machines, stay on one line if they fit.
 func unbroken(text string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

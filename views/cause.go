@@ -8,27 +8,27 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// A CauseRow is a cause as the page shows it.
+// A CauseRow is a cause as a row of the page.
 type CauseRow struct {
 	Key, Sentence string
 	Evidence      []EvidenceRow
-	About         string    // how sure it is
-	At            time.Time // since when; zero where that was not seen
+	About         string    // how certain it is
+	At            time.Time // when it began; zero if that was not seen
 	Lasts         string    // "for 12 min"
 	Advice        string
 }
 
-// An EvidenceRow is a figure. Seen is how long before the reading it was seen,
-// where that is earlier.
+// An EvidenceRow is one figure. Seen says how long before the reading it was
+// measured; empty if it is about as new.
 type EvidenceRow struct {
 	Name, Text, Seen string
-	At               time.Time // in place of Text, where the evidence is a moment
+	At               time.Time // replaces Text if the evidence is a moment
 }
 
-// Evidence that is older than the reading by seenApart has a time of its own.
+// seenApart is how much older than the reading evidence must be to show its own time.
 const seenApart = 2 * time.Second
 
-// newCauses are those of the GPU that comes first, then those of the machine.
+// newCauses returns the causes of the leading GPU, then those of the machine.
 func newCauses(causes []explain.Cause, now time.Time) []CauseRow {
 	var lead *gpu.Device
 	var own, machine []CauseRow
@@ -74,7 +74,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 	return out
 }
 
-// leadOf is the device that the sentence explains; nil for none.
+// leadOf returns the device that the sentence explains; nil if there is none.
 func leadOf(causes []explain.Cause) *gpu.Device {
 	i := slices.IndexFunc(causes, func(c explain.Cause) bool { return c.Device != nil })
 	if i < 0 || causes[i].Kind == explain.Idle {

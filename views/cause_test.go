@@ -60,13 +60,13 @@ func TestCauses(t *testing.T) {
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "Certainty: medium, something else could look the same", At: noon.Add(-90 * time.Second), Lasts: "for 90\u00a0s",
+			About: "Certainty: medium; another cause could look the same", At: noon.Add(-90 * time.Second), Lasts: "for 90\u00a0s",
 			Evidence: []EvidenceRow{
 				{Name: "power draw", Text: "431\u00a0W"}, {Name: "read a second ago", Text: "1"},
 				{"work began", "", "1\u00a0min ago", noon.Add(-90 * time.Second)}, {Name: "when is not known", Text: "2"},
 			},
 		},
-		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "Certainty: low, what would decide is not reported"},
+		{Key: "limited_by_heat:GPU-1", Sentence: "\ufffdIt is hot.", About: "Certainty: low; the reading that would decide it is missing"},
 		{Key: "note:0", Sentence: "Of the machine.", About: "Certainty: high"},
 	}
 	if diff := cmp.Diff(want, newCauses(causes, noon)); diff != "" {

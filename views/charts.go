@@ -20,16 +20,16 @@ import (
 // A Chart shows one reading of all devices over the last minutes.
 type Chart struct {
 	Key, Label, Unit string
-	Path             templ.SafeURL // leads to the page of the past; empty where none is kept
+	Path             templ.SafeURL // link to the page of the past; empty if no history is kept
 	Field            picture.Field
-	Of               string // of which device Least, Mean and Most are; empty: of the only one, or of all
-	// Least, Mean and Most are of what is drawn strong, over all of the time; of many devices of all. Middle is what Mean is called.
+	Of               string // the device of Least, Mean and Most; empty for the only one, or for all
+	// Least, Mean and Most cover the emphasized line over the whole time, or all devices if there are many. Middle is the label of Mean.
 	Least, Mean, Most, Middle string
 }
 
 const chartHeight = 100.
 
-// charted are the readings that have a chart each, with its title.
+// charted lists the readings that have a chart, with its title.
 var charted = []struct {
 	reading, label string
 	high           float64 // the value at the upper edge; 0: the highest that there is
@@ -39,7 +39,7 @@ var charted = []struct {
 	{"utilization.gpu", "Utilization", 100, percent}, {"memory.share", "Memory", 100, percent}, {"activity.memory_bandwidth", "Bandwidth", 100, percent},
 }
 
-// newCharts are those of the page's devices, or of a machine without any. What has no reading has no chart.
+// newCharts makes the charts of the page's devices, or of a machine without devices. A quantity without readings has no chart.
 func newCharts(in *Input) (out []Chart) {
 	devices := in.devices()
 	t := in.table(in.only, coarsest)
@@ -73,7 +73,7 @@ func newCharts(in *Input) (out []Chart) {
 	return out
 }
 
-// hostCharts are those of a machine without a device.
+// hostCharts makes the charts of a machine without a device.
 func (in *Input) hostCharts(table recentTable) (out []Chart) {
 	for i := range catalog.OfHost {
 		c := &catalog.OfHost[i]
@@ -84,7 +84,7 @@ func (in *Input) hostCharts(table recentTable) (out []Chart) {
 			}
 			most := mostOf(table.Spread(c.Kept).Most)
 			name, scale := c.Unit, 1.
-			if name == "MB/s" { // what is drawn has the unit of the highest value
+			if name == "MB/s" { // the chart uses the unit of its highest value
 				const mega = 1e6
 				u := unitFor(rateUnits, most*mega)
 				name, scale = u.name, mega/u.size
@@ -96,7 +96,7 @@ func (in *Input) hostCharts(table recentTable) (out []Chart) {
 	return out
 }
 
-// chartLimit is that of a reading, where all devices have the same.
+// chartLimit returns the limit of a reading if all devices share it.
 func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number) {
 	of := func(*gpu.Device) number { return number{} }
 	switch reading {
@@ -117,7 +117,7 @@ func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number
 	return limit
 }
 
-// chart is that of a series. A unit of it is scale of the unit that is shown.
+// chart makes the chart of a series. Scale converts the unit of the series to the unit shown.
 func (in *Input) chart(table recentTable, metric, label, unit string, scale, high float64, limit number, format func(float64) string, subject *gpu.Device) Chart {
 	most := mostOf(table.Spread(metric).Most)
 	if high == 0 || most > high {
@@ -165,11 +165,11 @@ func (in *Input) chart(table recentTable, metric, label, unit string, scale, hig
 	if strong != nil {
 		c.stats(strong, format)
 	}
-	c.Field.Says = strings.TrimSpace(label + ", the last minutes. " + in.saysChart(table, metric, format))
+	c.Field.Says = strings.TrimSpace(label + " over the last minutes. " + in.saysChart(table, metric, format))
 	return c
 }
 
-// digitsFor is how many decimals values have that go up to high.
+// digitsFor returns the number of decimals for values up to high.
 func digitsFor(high float64) int {
 	switch {
 	case high >= 10:
@@ -189,7 +189,7 @@ func (in *Input) saysChart(table recentTable, metric string, format func(float64
 	return saysRange("The lowest was", s.Least, format) + saysRange("The highest was", s.Most, format)
 }
 
-// lines gives each row a line, and the picture's device, or else the only row, a strong one, of which it returns the values.
+// lines draws a line for each row. The line of the picture's device, or of the only row, is strong; lines returns its values.
 func (in *Input) lines(table recentTable, metric string, scale picture.Scale, subject *gpu.Device) (lines []picture.Path, ends []picture.End, strong []float32) {
 	for i := range table.Rows {
 		r := &table.Rows[i]
@@ -239,7 +239,7 @@ func (c *Chart) stats(values []float32, format func(float64) string) {
 	}
 }
 
-// placeEnds puts names apart, within top and bottom of a picture of that height, or gives those that stand together one name.
+// placeEnds spaces names apart between top and bottom of a picture. With merge, names that are too close become one.
 func placeEnds(ends []picture.End, top, bottom, height, apart float64, merge bool) (out []picture.End) {
 	slices.SortStableFunc(ends, func(a, b picture.End) int { return cmp.Compare(a.At, b.At) })
 	var together []int
@@ -273,7 +273,7 @@ func placeEnds(ends []picture.End, top, bottom, height, apart float64, merge boo
 
 const sparkHeight = 30.
 
-// newSpark makes a card's small picture: who draws its power, below its temperature. With less than two points there is nothing in it.
+// newSpark makes a card's small picture: power by user, below the temperature. It is empty with fewer than two points.
 func newSpark(in *Input, d *gpu.Device) picture.Field {
 	t := in.table(in.only, coarsest)
 	row := t.Row(d.Node, d.UUID)

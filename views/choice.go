@@ -8,20 +8,20 @@ import (
 	"github.com/a-h/templ"
 )
 
-// Choices are what a person chose of a page: how it is sorted, what it shows, what is open.
-// They are the query of its address, so that a link has them all.
+// Choices are what a person chose on a page: how it is sorted, what it shows, what is expanded.
+// They are the query of its address, so a link contains them all.
 type Choices struct {
-	Path  string // of the page, from the root of the server
+	Path  string // path of the page, from the root of the server
 	Asked url.Values
 }
 
-// Of is what was chosen of that name; empty for the default.
+// Of returns the choice with that name; empty for the default.
 func (c Choices) Of(name string) string { return c.Asked.Get(name) }
 
-// longestChoice is how many characters a choice has at most: as many as what it is chosen from.
+// longestChoice is the longest choice, in characters.
 const longestChoice = 200
 
-// keep leaves out all but the choices that a page has, so that none of its links repeats what nobody knows.
+// keep drops all choices but those that the page has, so its links don't repeat unknown parameters.
 func (c *Choices) keep(names ...string) {
 	kept := url.Values{}
 	for _, name := range append(names, "kiosk") {
@@ -42,7 +42,7 @@ func cut(text string) string {
 	return text
 }
 
-// With is the address of the page with another choice; an empty value stands for the default. Pairs are of names and values.
+// With returns the address of the page with other choices, as pairs of name and value. An empty value selects the default.
 func (c Choices) With(pairs ...string) templ.SafeURL {
 	asked := maps.Clone(c.Asked)
 	if asked == nil {
@@ -60,7 +60,7 @@ func (c Choices) With(pairs ...string) templ.SafeURL {
 	return templ.SafeURL(c.Path + "?" + asked.Encode())
 }
 
-// kept are all pairs of names and values that were asked for but those of the names, for a form that asks for those.
+// kept returns the current choices except those named, for the hidden fields of a form that sets those.
 func (c Choices) kept(names ...string) (pairs [][2]string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Asked)) {
 		if slices.Contains(names, name) {

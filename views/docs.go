@@ -14,13 +14,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// An operation is what an address answers to a method.
+// An operation is one method of one address.
 type operation struct {
 	*apidoc.Operation
 	anchor string
 }
 
-// operations are those with a tag.
+// operations returns the operations with a tag.
 func operations(doc *apidoc.Document, tag string) []operation {
 	var out []operation
 	for _, path := range doc.Paths {
@@ -33,7 +33,7 @@ func operations(doc *apidoc.Document, tag string) []operation {
 	return out
 }
 
-// body is what a client sends as JSON; nil for nothing.
+// body returns the schema of the JSON that a client sends; nil if it sends none.
 func (o operation) body() *apidoc.Schema {
 	if o.Body == nil || o.Body.Content[0].Type != "application/json" {
 		return nil
@@ -41,7 +41,7 @@ func (o operation) body() *apidoc.Schema {
 	return o.Body.Content[0].Schema
 }
 
-// example is one of the answer, as JSON; may be empty.
+// example returns an example response as JSON; may be empty.
 func (o operation) example() string {
 	for _, a := range o.Answers {
 		if a.Status < http.StatusMultipleChoices && len(a.Content) > 0 && a.Content[0].Example != nil {
@@ -51,7 +51,7 @@ func (o operation) example() string {
 	return ""
 }
 
-// byName are the types that a document names, in order.
+// byName returns the types of a document, sorted by name.
 func byName(schemas apidoc.Members[*apidoc.Schema]) apidoc.Members[*apidoc.Schema] {
 	return slices.SortedFunc(slices.Values(schemas), func(a, b apidoc.Member[*apidoc.Schema]) int { return cmp.Compare(a.Name, b.Name) })
 }
@@ -60,10 +60,10 @@ func byName(schemas apidoc.Members[*apidoc.Schema]) apidoc.Members[*apidoc.Schem
 type typeName struct {
 	before string // "list of "
 	name   string
-	anchor string // of the type on the page; empty where it is none of ours
+	anchor string // anchor of the type on the page; empty for basic types
 }
 
-// nameOf names the type of a value, and says whether it may be null.
+// nameOf returns the type name of a value, and whether the value may be null.
 func nameOf(s *apidoc.Schema) (name typeName, null bool) {
 	switch {
 	case s.Ref != "":
@@ -76,7 +76,7 @@ func nameOf(s *apidoc.Schema) (name typeName, null bool) {
 	case s.Items != nil:
 		name = within("list of ", s.Items)
 	case s.Values() != nil:
-		name = within("by name: ", s.Values())
+		name = within("map of ", s.Values())
 	case s.Format == "date-time":
 		name.name = "time"
 	default:
@@ -87,11 +87,11 @@ func nameOf(s *apidoc.Schema) (name typeName, null bool) {
 
 func within(before string, s *apidoc.Schema) typeName {
 	name, null := nameOf(s)
-	name.before = before + name.before + either(null, "maybe null ", "")
+	name.before = before + name.before + either(null, "nullable ", "")
 	return name
 }
 
-// rangeOf is what a value may be: "0 to 100", or its values, where they are few.
+// rangeOf returns the range of a value, such as "0 to 100", or its possible values.
 func rangeOf(s *apidoc.Schema) string {
 	switch {
 	case len(s.Enum) > 0:
@@ -105,7 +105,7 @@ func rangeOf(s *apidoc.Schema) string {
 	case s.Minimum != nil && s.Maximum != nil:
 		return exact(*s.Minimum) + " to " + exact(*s.Maximum)
 	case s.Minimum != nil:
-		return "from " + exact(*s.Minimum)
+		return "at least " + exact(*s.Minimum)
 	case s.MaxLength > 0:
 		return "at most " + strconv.Itoa(s.MaxLength) + " characters"
 	default:
@@ -126,7 +126,7 @@ var (
 	spaces = regexp.MustCompile(`\s+`)
 )
 
-// paragraphs is a document's Markdown as plain text.
+// paragraphs turns a document's Markdown into plain text.
 func paragraphs(text string) []string {
 	text = strings.NewReplacer("**", "", "`", "").Replace(text)
 	return each(strings.Split(text, "\n\n"), func(p *string) string {

@@ -17,14 +17,14 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// A Site is what pages about no reading know of gpuwhy.
+// A Site is what pages without readings know about gpuwhy.
 type Site struct {
-	Base  string                   // path, which begins and ends with "/"
+	Base  string                   // base path; begins and ends with "/"
 	Asset func(name string) string // as in [Input]
-	Kind  gpu.Kind                 // of the readings
+	Kind  gpu.Kind                 // kind of the readings
 }
 
-// banner says what readings are that are not of this machine as it is now.
+// banner says what kind of readings these are if they are not live.
 func (of Site) banner() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -62,8 +62,8 @@ func (of Site) banner() templ.Component {
 	})
 }
 
-// DocsPage is the API's interactive documentation, still empty: a script of package
-// static fills it.
+// DocsPage is the interactive documentation of the API. It is empty: a script of
+// package static fills it.
 func DocsPage(of Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -93,7 +93,7 @@ func DocsPage(of Site) templ.Component {
 	})
 }
 
-// ReferencePage is the API's document as a page to read and to print.
+// ReferencePage is the API reference as a page to read or print.
 func ReferencePage(doc *apidoc.Document, of Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -208,7 +208,7 @@ func docsTop(of Site, here string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if here == "docs" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<h1 class=\"unseen\">API, to be tried out</h1>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<h1 class=\"unseen\">Try out the API</h1>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -374,20 +374,20 @@ func docsBody(of Site) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<noscript><p class=\"banner\">Without JavaScript nothing can be tried out here. The <a href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<noscript><p class=\"banner\">Trying out the API needs JavaScript. The <a href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var13 templ.SafeURL
 		templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(of.Base + "redoc"))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `docs.templ`, Line: 79, Col: 117}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `docs.templ`, Line: 79, Col: 104}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "\">reference</a> says the same.</p></noscript><rapi-doc spec-url=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "\">reference</a> has the same content.</p></noscript><rapi-doc spec-url=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -716,7 +716,7 @@ func operationDoc(doc *apidoc.Document, o operation) templ.Component {
 			}
 		}
 		if body := o.body(); body != nil {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<h4>Body</h4><p>JSON, or a form with the same members:")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 39, "<h4>Body</h4><p>JSON, or a form with the same fields:")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -729,7 +729,7 @@ func operationDoc(doc *apidoc.Document, o operation) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<h4>Answers</h4>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 41, "<h4>Responses</h4>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -875,7 +875,7 @@ func answerRow(status string, content []apidoc.Media, description string) templ.
 	})
 }
 
-// typeOf names the type of a value.
+// typeOf is the name of a value's type, linked if the page describes it.
 func typeOf(s *apidoc.Schema) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1059,7 +1059,7 @@ func typeDocs(types apidoc.Members[*apidoc.Schema]) templ.Component {
 	})
 }
 
-// factTable is a table without heads, of which children are the rows.
+// factTable is a table without headings. Its children are the rows.
 func factTable() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1097,7 +1097,7 @@ func factTable() templ.Component {
 	})
 }
 
-// fieldTable is a table of members or parameters, of which children are the rows.
+// fieldTable is a table of fields or parameters. Its children are the rows.
 func fieldTable() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -14,8 +14,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// document is what every page is: a head, and a body that has a component of
-// its own.
+// document is the frame of every HTML document: a head, and a component for the
+// body.
 func document(h head, body templ.Component) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -213,7 +213,7 @@ func document(h head, body templ.Component) templ.Component {
 	})
 }
 
-// unstyled is seen where the style sheet could not be loaded, which hides it.
+// unstyled is a note that the style sheet hides, so it shows only if that failed to load.
 func unstyled() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -235,7 +235,7 @@ func unstyled() templ.Component {
 			templ_7745c5c3_Var10 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<p class=\"unstyled\">This page could not load its styles and scripts. If a proxy stands before gpuwhy, it must pass paths on as they are: start gpuwhy with --base-path and the path that the browser shows, such as --base-path /gpuwhy, and do not let the proxy cut that path off.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<p class=\"unstyled\">This page couldn’t load its styles and scripts. If gpuwhy is behind a proxy, the proxy must pass paths on unchanged: start gpuwhy with --base-path and the path that the browser shows, such as --base-path /gpuwhy, and don’t let the proxy strip that path.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -243,8 +243,8 @@ func unstyled() templ.Component {
 	})
 }
 
-// ErrorPage tells a person what happened and what to do. The page of a status 503
-// (not there yet) reloads itself.
+// ErrorPage tells people what happened and what to do. A page with status 503 (not
+// ready yet) reloads itself.
 func ErrorPage(status int, title string, advice gpu.Advice, of Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -343,9 +343,9 @@ func errorBody(status int, title string, advice gpu.Advice, of Site) templ.Compo
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var15 string
-		templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(advice.What)
+		templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(asSentence(advice.What))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `document.templ`, Line: 65, Col: 19}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `document.templ`, Line: 65, Col: 31}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 		if templ_7745c5c3_Err != nil {
@@ -361,9 +361,9 @@ func errorBody(status int, title string, advice gpu.Advice, of Site) templ.Compo
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var16 string
-			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(advice.Try)
+			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(asSentence(advice.Try))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `document.templ`, Line: 67, Col: 19}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `document.templ`, Line: 67, Col: 31}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 			if templ_7745c5c3_Err != nil {

@@ -38,7 +38,7 @@ func TestTheHistoryOfAFleet(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	html := strings.ReplaceAll(render(t, p), nbsp, " ")
-	for _, want := range []string{`<th scope="col">Node</th>`, `<bdi>node-3</bdi>`, `<bdi>ann, &lt;b&gt;bob</bdi>`, "above 85", ">94 °C<", "In the last 24 hours 1258 ended."} {
+	for _, want := range []string{`<th scope="col">Machine</th>`, `<bdi>node-3</bdi>`, `<bdi>ann, &lt;b&gt;bob</bdi>`, "above 85", ">94 °C<", "1258 ended in the last 24 hours."} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the history lacks %s", want)
 		}
@@ -48,7 +48,7 @@ func TestTheHistoryOfAFleet(t *testing.T) {
 	}
 	in.Past = in.Past[:1]
 	in.Ended = 1
-	if html := render(t, NewAlertsPage(in)); strings.Contains(html, `<th scope="col">Node</th>`) || strings.Contains(html, "These are the newest") {
+	if html := render(t, NewAlertsPage(in)); strings.Contains(html, `<th scope="col">Machine</th>`) || strings.Contains(html, "These are the newest") {
 		t.Error("one machine is named, or more is said to be there")
 	}
 }

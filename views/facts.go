@@ -13,25 +13,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 )
 
-// A DeviceFact is one reading, what it means, and where it comes from.
+// A DeviceFact is one reading with its meaning and its origin.
 type DeviceFact struct {
-	Path   string // of the reading in the JSON of a device
-	Format string // how it is written
+	Path   string // path of the reading in a device's JSON
+	Format string // name of its format
 	Label  string
 	Value  Value
 	Means  string
-	From   string // the driver's call; empty where there is none
-	// Else is what is shown where there is no value; nil: why there is none.
+	From   string // the driver call; empty if there is none
+	// Else is shown if there is no value; nil shows why there is none.
 	Else *string
 }
 
-// class is that of a column of a table.
+// class returns the class of the fact's column in a table.
 func (f DeviceFact) class() templ.Attributes {
 	return attributes("class", either(f.Format == "text" || f.Format == "moment", "", "n"))
 }
 
-// A FactGroup is a group of readings, as drivers group them, or a list of
-// parts that have the same readings each.
+// A FactGroup is a group of readings, as drivers group them, optionally with a list of
+// parts that each have the same readings.
 type FactGroup struct {
 	Title string
 	Facts []DeviceFact
@@ -47,7 +47,7 @@ type FactList struct {
 	From  string
 }
 
-// formatOf names how the readings of a unit are written.
+// formatOf maps units to the names of their formats.
 var formatOf = [...]string{
 	catalog.Count: "whole", catalog.Total: "whole", catalog.PerformanceState: "text", catalog.Parts: "parts", catalog.Percent: "percent",
 	catalog.Celsius: "celsius", catalog.Watts: "watts", catalog.Joules: "energy", catalog.Megahertz: "megahertz",
@@ -56,13 +56,13 @@ var formatOf = [...]string{
 	catalog.Reasons: "reasons", catalog.Errors: "kinds",
 }
 
-// formats write numbers; memory is in MiB.
+// formats are the functions that write numbers, by name; memory is in MiB.
 var formats = map[string]func(float64) string{
 	"whole": whole, "parts": parts, "percent": percent, "celsius": celsius, "watts": watts, "energy": energy, "megahertz": megahertz, "rpm": rpm,
 	"memory": memory, "some": some, "rate": rate, "fps": fps, "delay": delay,
 }
 
-// written is a reading in words.
+// written returns a reading as text.
 func written(u catalog.Unit, ref catalog.Ref) Value {
 	switch r := ref.(type) {
 	case *gpu.Reading[time.Time]:
@@ -89,7 +89,7 @@ func written(u catalog.Unit, ref catalog.Ref) Value {
 	return show(num(catalog.Number(ref)), formats[formatOf[u]])
 }
 
-// parts writes how many parts there are, which may be none.
+// parts writes a number of parts; 0 is "none".
 func parts(n float64) string { return either(n == 0, noneText, whole(n)) }
 
 func pstate(p int) string { return "P" + strconv.Itoa(p) }
@@ -120,10 +120,10 @@ func reasonsInWords(r gpu.ClockEventReasons) string {
 	return cmp.Or(strings.Join(words, "; "), nothingText)
 }
 
-// newFacts are all readings of a device, in the groups of package gpu.
+// newFacts returns all readings of a device, in the groups of package gpu.
 func newFacts(d *gpu.Device) []FactGroup {
 	var groups []FactGroup
-	for _, g := range slices.Concat(catalog.Groups[1:], catalog.Groups[:1]) { // who it is comes last
+	for _, g := range slices.Concat(catalog.Groups[1:], catalog.Groups[:1]) { // identity comes last
 		out := FactGroup{Title: g.Title, List: newList(d, g.Page(true))}
 		for _, r := range g.Page(false) {
 			out.Facts = append(out.Facts, newFact(d, r))
@@ -154,25 +154,25 @@ func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 	return ownFact(d, out)
 }
 
-// aboutLists is what a list of parts means, and which calls have it.
+// aboutLists explains each list of parts and names its driver calls.
 var aboutLists = map[string][2]string{
 	"fans": {
-		"The percentage is what the driver asks for, not what the fan turns: a blocked fan shows it too. Its scale is the maker’s noise limit, so it may pass 100 %. Turns is what the tachometer says.",
+		"The percentage is what the driver asks for, not how fast the fan turns: a blocked fan shows it too. 100 % is the maker’s noise limit, so values above it are possible. Speed is what the tachometer reports.",
 		"nvmlDeviceGetFanSpeed_v2, nvmlDeviceGetFanSpeedRPM, nvmlDeviceGetTargetFanSpeed, nvmlDeviceGetFanControlPolicy_v2",
 	},
 	"health.xids": {"The kernel log (dmesg) has the same numbers with details.", ""},
 	"nvlink.links": {
-		"Errors are counted since the driver was loaded. A few damaged parts are normal: the link sends them again. Numbers that grow, or links trained again, mean a bad connector or cable.",
+		"Errors are counted since the driver was loaded. A few damaged parts are normal: the link sends them again. Growing numbers or retrained links mean a bad connector or cable.",
 		"nvmlDeviceGetNvLinkState, nvmlDeviceGetNvLinkErrorCounter and others",
 	},
 	"health.faults": {"The kernel log (dmesg) has the lines with details.", ""},
 	"instances": {
-		"Parts of the GPU with memory and engines of their own. They are not in any total. How busy they are is counted from Hopper on.",
+		"Parts of the GPU with their own memory and engines. No total includes them. Their utilization is counted from Hopper on.",
 		"nvmlDeviceGetMigDeviceHandleByIndex",
 	},
 }
 
-// newList is a table of a device's parts, in which paths of facts begin; nil for no columns.
+// newList makes the table of a device's parts; nil without columns.
 func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	if len(columns) == 0 {
 		return nil
@@ -196,7 +196,7 @@ func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 	return out
 }
 
-// ownFact says of a fact without a value since when, where that is known.
+// ownFact completes a fact without a value: since when it has been missing, or what is shown instead.
 func ownFact(d *gpu.Device, f DeviceFact) DeviceFact {
 	v := &f.Value
 	switch {

@@ -45,7 +45,7 @@ func TestFacts(t *testing.T) {
 		"energy":            {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](9e6) }, "power.total_energy_joules", "2.5\u00a0kWh"},
 		"a little energy":   {func(d *gpu.Device) { d.Power.Energy = gpu.Of[gpu.Joules](7200) }, "power.total_energy_joules", "2\u00a0Wh"},
 		"held by nothing":   {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ClockEventReasons(0)) }, "clock_event_reasons", "nothing"},
-		"held":              {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle | gpu.ReasonDisplayClockSetting) }, "clock_event_reasons", "there is nothing to do; a display needs it"},
+		"held":              {func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonIdle | gpu.ReasonDisplayClockSetting) }, "clock_event_reasons", "no work; a display"},
 		"performance state": {func(d *gpu.Device) { d.Clocks.PerformanceState = gpu.Of(8) }, "performance_state", "P8"},
 		"a mode":            {func(d *gpu.Device) { d.Modes.Persistence = gpu.Of(false) }, "modes.persistence", "no"},
 		"no errors":         {func(d *gpu.Device) { d.Health.XIDs = gpu.Of([]gpu.XID{}) }, "health.xids", "none"},
@@ -103,7 +103,7 @@ func TestFactsAreExplained(t *testing.T) {
 		}
 	}
 	for path, words := range map[string]string{
-		"utilization.gpu_percent": "100 % can be one small kernel", "fan_speed_percent": "not the speed it turns at",
+		"utilization.gpu_percent": "One small kernel can make it 100 %", "fan_speed_percent": "not the speed it turns at",
 		"memory.used_mb": "whether they use it or not", "power.power_draw_watts": "heat",
 	} {
 		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.From == "" {

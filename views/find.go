@@ -12,33 +12,33 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A FindPage has what was found by a few letters.
+// A FindPage is the view model of /find: what a search text matches.
 type FindPage struct {
 	in     *Input
 	Asked  string
 	Groups []FoundGroup
-	part   bool // the list alone is asked for
+	part   bool // render the list only
 }
 
-// A FoundGroup is what was found of one kind.
+// A FoundGroup is the matches of one kind.
 type FoundGroup struct {
 	Title string
 	List  []Found
-	Count string // how many more were found; empty where all are listed
+	Count string // how many of how many are listed; empty if all are
 }
 
-// A Found is one thing that was found.
+// A Found is one match.
 type Found struct {
 	Path, Icon, Hue string
 	Name, Remark    string
-	also            []string // what else it is found by
+	also            []string // further texts that it matches
 	rank            int
 }
 
-// mostFound is how many of a kind are listed.
+// mostFound limits the matches listed of each kind.
 const mostFound = 8
 
-// NewFindPage makes the view model.
+// NewFindPage makes the view model of /find.
 func NewFindPage(in Input) FindPage {
 	in.keep("q", "part")
 	p := FindPage{in: &in, Asked: clean(strings.TrimSpace(in.Choices.Of("q")), longestName), part: in.Choices.Of("part") == "list"}
@@ -50,17 +50,17 @@ func NewFindPage(in Input) FindPage {
 	p.add("Processes", words, foundProcesses(&in, all))
 	p.add("Users", words, foundUsers(&in, all))
 	if len(in.Nodes) > 1 {
-		p.add("Nodes", words, foundNodes(&in))
+		p.add("Machines", words, foundNodes(&in))
 		p.add("Labels", words, foundLabels(&in))
 	}
 	p.add("Jobs, pods and containers", words, foundPlaces(&in, all))
-	if len(words) > 0 { // what fits best comes first
+	if len(words) > 0 { // best match first
 		slices.SortStableFunc(p.Groups, func(a, b FoundGroup) int { return a.List[0].rank - b.List[0].rank })
 	}
 	return p
 }
 
-// add adds those of a list that have each of the words.
+// add adds the entries of a list that match all words.
 func (p *FindPage) add(title string, words []string, list []Found) {
 	out := FoundGroup{Title: title}
 	for _, f := range list {
@@ -77,13 +77,13 @@ func (p *FindPage) add(title string, words []string, list []Found) {
 	}
 }
 
-// rankOf says how well a name fits: 0 is the name itself, then names that begin with the words, and those that have them; below 0
-// is what does not fit.
+// rankOf ranks a match: 0 is the name itself, then names that begin with the words, then names that contain them. Below 0
+// there is no match.
 func rankOf(words []string, name, remark, path string) int {
 	name, remark = strings.ToLower(strings.ReplaceAll(name, nbsp, " ")), strings.ToLower(strings.ReplaceAll(remark, nbsp, " "))
 	asked := strings.Join(words, " ")
 	for _, w := range words {
-		contains := func(token string) bool { // a short number is the whole of one
+		contains := func(token string) bool { // a short number matches only whole numbers
 			_, err := strconv.Atoi(w)
 			return token == w || (err != nil || len(w) > 2) && strings.HasPrefix(token, w)
 		}
@@ -130,7 +130,7 @@ func foundDevices(in *Input, devices []*gpu.Device) (out []Found) {
 	return out
 }
 
-// foundProcesses has each process once, the one that draws most first.
+// foundProcesses returns each process once, the highest power draw first.
 func foundProcesses(in *Input, all []*Process) (out []Found) {
 	plain := *in
 	plain.Choices = Choices{Path: in.BasePath + "processes"}
@@ -188,10 +188,10 @@ func foundNodes(in *Input) (out []Found) {
 	return out
 }
 
-// mostRemarks is how much is said of a node, which may have very many labels.
+// mostRemarks limits the remarks about a node, which may have very many labels.
 const mostRemarks = 5
 
-// foundLabels are the labels that nodes have, each with its value once.
+// foundLabels returns the labels of nodes, each name and value once.
 func foundLabels(in *Input) (out []Found) {
 	type label struct{ name, value string }
 	counts := map[label]int{}
@@ -216,7 +216,7 @@ func foundLabels(in *Input) (out []Found) {
 	return out
 }
 
-// foundPlaces are the pods, containers, jobs and units in which processes run, what draws most first.
+// foundPlaces returns the pods, containers, jobs and units in which processes run, the highest power draw first.
 func foundPlaces(in *Input, all []*Process) (out []Found) {
 	index := map[string]int{}
 	var places [][]*Process
@@ -238,7 +238,7 @@ func foundPlaces(in *Input, all []*Process) (out []Found) {
 	return out
 }
 
-// Render writes the whole page as HTML, or the list alone.
+// Render writes the whole page as HTML, or only the list.
 func (p FindPage) Render(ctx context.Context, w io.Writer) error {
 	if p.part {
 		return foundList(p).Render(ctx, w)
@@ -246,30 +246,30 @@ func (p FindPage) Render(ctx context.Context, w io.Writer) error {
 	return document(p.in.head("Find · gpuwhy", ""), findBody(p)).Render(ctx, w)
 }
 
-// A NodesPage lists the machines.
+// A NodesPage is the view model of /nodes, the list of machines.
 type NodesPage struct {
 	in   *Input
 	List NodeList
 }
 
-// NewNodesPage makes the view model.
+// NewNodesPage makes the view model of /nodes.
 func NewNodesPage(in Input) NodesPage {
 	in.keep("by", "of", "sort", "from")
 	return NodesPage{in: &in, List: newNodeList(&in, false)}
 }
 
-// countOrUnknown is how many there are of which that is known; some are not where unknown is set.
+// countOrUnknown writes a count. Unknown says that there may be more.
 func countOrUnknown(n int, unknown bool) string {
 	switch {
 	case !unknown:
 		return strconv.Itoa(n)
 	case n > 0:
-		return strconv.Itoa(n) + ", others not known"
+		return strconv.Itoa(n) + ", others unknown"
 	}
-	return "not known"
+	return "unknown"
 }
 
 // Render writes the whole page as HTML, as [Page.Render] does.
 func (p NodesPage) Render(ctx context.Context, w io.Writer) error {
-	return document(p.in.head("Nodes · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
+	return document(p.in.head("Fleet · gpuwhy", ""), nodesBody(p)).Render(ctx, w)
 }

@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	mostNodes  = 200 // rows of a page of nodes
-	mostOnWall = 500 // nodes of a page of the wall
-	fewNodes   = 5   // rows of the dashboard: what stands out
-	fewUsers   = 8   // rows of the dashboard
-	mostGroups = 100 // groups of nodes that are counted
-	fewGroups  = 12  // of the dashboard
-	mostLabels = 50  // labels that nodes can be grouped by
+	mostNodes  = 200 // rows of a page of /nodes
+	mostOnWall = 500 // nodes of a page of tiles or squares
+	fewNodes   = 5   // rows on the dashboard: nodes that stand out
+	fewUsers   = 8   // rows on the dashboard
+	mostGroups = 100 // groups of nodes listed
+	fewGroups  = 12  // the same on the dashboard
+	mostLabels = 50  // labels offered for grouping
 )
 
-// nowhere is what the address calls the nodes that have no cluster, rack or such a label.
+// nowhere stands in addresses for nodes without a cluster, a rack or the label.
 const nowhere = "~"
 
-// A Silence says of a node that nothing comes of it.
+// A Silence says since when a node has been silent, and why.
 type Silence struct {
 	Since    time.Time
 	Lasts    string // "12 min"
 	Why, Try string
 }
 
-// A NodeNote is what is wrong with the news of a node.
+// A NodeNote is a problem with a node's updates.
 type NodeNote struct{ What, Try string }
 
-// A NodeRow is one node of several, in a line.
+// A NodeRow is one node as a row.
 type NodeRow struct {
 	Key, Name, Path string
-	Answer          string // what its own page says first; in the past tense of one that is silent
+	Answer          string // the headline of its own page; in the past tense if it is silent
 	Level           Level
 	Hottest, Power  Value
 	Busy            string // "3 of 8"
@@ -50,39 +50,39 @@ type NodeRow struct {
 	Notes           []NodeNote
 
 	moment *insight.Moment
-	group  string // the group that it is in
+	group  string // its group
 }
 
-// A NodeGroup is nodes of one cluster or rack, or with one label.
+// A NodeGroup is the nodes of one cluster or rack, or with one label value.
 type NodeGroup struct {
 	Key, Title string
-	Says       string // "40 nodes · 2 loud · 1 silent"
+	Says       string // "40 machines · 2 loud · 1 silent"
 	Path       templ.SafeURL
 	Level      Level
 	Chosen     bool
 	Rows       []NodeRow
 }
 
-// A NodeList is the nodes of a page, as its address asks.
+// A NodeList is the nodes of a page, as its address selects.
 type NodeList struct {
-	Count  string // "412 nodes"
+	Count  string // "412 machines"
 	Bys    []Option
 	Sorts  []Option
-	Groups []NodeGroup // that have rows here; one without a title where nothing was chosen
-	All    []NodeGroup // the groups that there are; none where nothing was chosen
-	More   string      // groups that are not counted
-	Left   string      // the nodes that have no row, on a page with few rows
-	Path   string      // the address of all nodes
+	Groups []NodeGroup // groups with rows on this page; one without a title if ungrouped
+	All    []NodeGroup // all groups; none if ungrouped
+	More   string      // how many groups are not in All
+	Left   string      // how many nodes have no row on the dashboard
+	Path   string      // address of /nodes
 	pages
 }
 
-// pages are which rows of many are shown, with links to those before and after.
+// pages says which rows are shown, with links to the previous and the next ones.
 type pages struct {
 	Listed        string
 	Before, After templ.SafeURL
 }
 
-// paged chooses rows by the choice "from": [from, to) of n.
+// paged selects the rows [from, to) of n by the choice "from".
 func paged(address Choices, what string, n, most int) (p pages, from, to int) {
 	from, _ = strconv.Atoi(address.Of("from"))
 	from = min(max(from, 0), max(n-1, 0)) / most * most
@@ -99,18 +99,18 @@ func paged(address Choices, what string, n, most int) (p pages, from, to int) {
 	return p, from, to
 }
 
-// nodePath is the address of a node's own page.
+// nodePath returns the address of a node's own page.
 func (in *Input) nodePath(node string) string {
 	return cmp.Or(in.Root, in.BasePath) + "node/" + url.PathEscape(node) + "/"
 }
 
-// member is the newest Moment of a node; nil where only snapshots are known.
+// member returns the newest Moment of a node; nil if only snapshots are known.
 func (in *Input) member(node string) *insight.Moment {
 	m, _ := in.Fleet.Node(node)
 	return m
 }
 
-// silence is what is known of a node that is silent; nil while news come.
+// silence describes a silent node; nil while updates arrive.
 func (in *Input) silence(m *insight.Moment) *Silence {
 	if m == nil || !m.Silent() {
 		return nil
@@ -120,7 +120,7 @@ func (in *Input) silence(m *insight.Moment) *Silence {
 	}
 }
 
-// silent reports whether nothing comes of a node.
+// silent reports whether a node sends no updates.
 func (in *Input) silent(node string) bool {
 	m := in.member(node)
 	return m != nil && m.Silent()
@@ -132,13 +132,13 @@ func nodeNotes(m *insight.Moment) []NodeNote {
 	})
 }
 
-// A grouping says in which group a node is; its name is what the address has.
+// A grouping assigns nodes to groups. Its name is the one in the address.
 type grouping struct {
 	name  string
-	value func(*insight.Moment) string // empty for none
+	value func(*insight.Moment) string // the group; empty for none
 }
 
-// grouping is the one that was asked for; of none all nodes are in one group.
+// grouping returns the grouping that the address selects; without one, all nodes are in one group.
 func (in *Input) grouping() grouping {
 	name := in.Choices.Of("by")
 	none := grouping{"", func(*insight.Moment) string { return "" }}
@@ -151,7 +151,7 @@ func (in *Input) grouping() grouping {
 			if m.Place.Cluster == "" || rack == "" {
 				return rack
 			}
-			return m.Place.Cluster + " " + rack // two clusters may each have a rack of that name
+			return m.Place.Cluster + " " + rack // two clusters may have racks of the same name
 		}}
 	case isLabel && label != "":
 		return grouping{name, func(m *insight.Moment) string { return m.Place.Labels[label] }}
@@ -159,7 +159,7 @@ func (in *Input) grouping() grouping {
 	return none
 }
 
-// title is what a group is called.
+// title returns the title of a group.
 func (g grouping) title(value string) string {
 	label, isLabel := strings.CutPrefix(g.name, "label:")
 	switch {
@@ -170,15 +170,15 @@ func (g grouping) title(value string) string {
 	case isLabel:
 		return "Without " + clean(label, longestName)
 	case g.name != "":
-		return "In no " + g.name
+		return "No " + g.name
 	}
 	return ""
 }
 
-// asked is what the address calls a group.
+// asked returns the name of a group in the address.
 func asked(value string) string { return cmp.Or(value, nowhere) }
 
-// bys are the ways to group the nodes that there are.
+// bys returns the groupings that the nodes offer.
 func (in *Input) bys() []Option {
 	clusters, racks := false, false
 	labels := map[string]bool{}
@@ -210,10 +210,10 @@ func (in *Input) bys() []Option {
 	return out
 }
 
-// nodeSorts are the orders of nodes.
+// nodeSorts lists the orders of nodes.
 var nodeSorts = []Option{{Value: "", Label: "Worst first"}, {Value: "name", Label: "By name"}}
 
-// levelOfNode is how much a node needs people.
+// levelOfNode returns how much attention a node needs.
 func levelOfNode(s explain.Standing) Level {
 	switch {
 	case s == explain.Broken:
@@ -224,7 +224,7 @@ func levelOfNode(s explain.Standing) Level {
 	return Normal
 }
 
-// newNodeRow is a node in a line.
+// newNodeRow makes the row of a node.
 func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	s := m.Snapshot
 	r := NodeRow{
@@ -233,7 +233,7 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	}
 	devices := slices.Collect(gpu.Nodes{s}.Devices())
 	if r.Silence != nil {
-		r.Hottest, r.Power, r.Busy = missing(stale), missing(stale), "not known"
+		r.Hottest, r.Power, r.Busy = missing(stale), missing(stale), "unknown"
 		return r
 	}
 	busy, unknown := 0, 0
@@ -257,7 +257,7 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 	return r
 }
 
-// newNodeList has the nodes that the address asks for; those that stand out alone where few is set.
+// newNodeList lists the nodes that the address selects; with few, only those that stand out.
 func newNodeList(in *Input, few bool) NodeList {
 	l := NodeList{Count: nodeCount(len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
 	for _, o := range nodeSorts {
@@ -297,7 +297,7 @@ func newNodeList(in *Input, few bool) NodeList {
 			l.Left = "and " + strconv.Itoa(n) + " more"
 		}
 	} else {
-		l.pages, from, to = paged(in.Choices, "Nodes", len(rows), mostNodes)
+		l.pages, from, to = paged(in.Choices, "Machines", len(rows), mostNodes)
 	}
 	for _, r := range rows[from:to] {
 		if n := len(l.Groups); n == 0 || !few && l.Groups[n-1].Key != asked(r.group) {
@@ -316,7 +316,7 @@ func newNodeList(in *Input, few bool) NodeList {
 	most := either2(few, fewGroups, mostGroups)
 	for _, group := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		worst := 0
-		if few && len(counts) > most { // those that have room are the worst
+		if few && len(counts) > most { // only the worst have room
 			worst = slices.Compare(badOf(counts[b]), badOf(counts[a]))
 		}
 		return cmp.Or(worst, either01(a == "")-either01(b == ""), strings.Compare(a, b))
@@ -335,7 +335,7 @@ func newNodeList(in *Input, few bool) NodeList {
 	return l
 }
 
-// badOf is how many nodes of a group stand out, the worst first.
+// badOf counts the nodes of a group that stand out, worst standing first.
 func badOf(n *explain.Tally) []int {
 	var out []int
 	for s := explain.Broken; s > explain.Busy; s-- {
@@ -344,7 +344,7 @@ func badOf(n *explain.Tally) []int {
 	return out
 }
 
-// saysOf counts nodes by how they do; those that are well are not told apart.
+// saysOf counts nodes by standing. Nodes without a problem are not told apart.
 func saysOf(n *explain.Tally) string {
 	parts := []string{nodeCount(n.Nodes())}
 	for s := explain.Broken; s >= explain.Busy; s-- {
@@ -355,7 +355,7 @@ func saysOf(n *explain.Tally) string {
 	return dots(parts...)
 }
 
-// A UserRow is what a user has on the GPUs of all nodes now.
+// A UserRow is what a user has on all GPUs now.
 type UserRow struct {
 	Key, Hue      string
 	User          Value
@@ -364,15 +364,15 @@ type UserRow struct {
 	Memory, Power Value
 }
 
-// A UserTable is who uses the GPUs of several nodes now.
+// A UserTable shows who uses the GPUs of several nodes now.
 type UserTable struct {
 	Rows []UserRow
-	Left string // users that have no row
+	Left string // how many users have no row
 	All  string
-	Past string // the address of what users had over a span; empty where no past is kept
+	Past string // address of the usage in the past; empty if no history is kept
 }
 
-// newUserTable sums up by user, who draws most first.
+// newUserTable sums up processes by user, the highest power draw first.
 func newUserTable(in *Input, all []*Process) UserTable {
 	plain := *in
 	plain.Choices = Choices{Path: in.BasePath + "processes"}

@@ -92,7 +92,7 @@ func TestSilentNodeOnThePage(t *testing.T) {
 	if s := r.Silence; s == nil || s.Lasts != "12"+nbsp+"min" || !strings.Contains(s.Why, "sends nothing") || !strings.Contains(s.Try, "gpuwhy agent") {
 		t.Errorf("its silence: %+v", r.Silence)
 	}
-	if !strings.Contains(r.Answer, "was") || r.Level != Near || r.Busy != "not known" || r.Hottest.Mark != Missing || r.Power.Mark != Missing {
+	if !strings.Contains(r.Answer, "was") || r.Level != Near || r.Busy != "unknown" || r.Hottest.Mark != Missing || r.Power.Mark != Missing {
 		t.Errorf("its row: %+v", r)
 	}
 	without := fleetOf(slices.Delete(fixture.Nodes(noon, 6, true), 1, 2))
@@ -119,7 +119,7 @@ func TestSilentNodeOnThePage(t *testing.T) {
 	in.BasePath, in.Nodes = "/node/x/", m.Last().Alone().Nodes()
 	own := NewPage(in)
 	html = render(t, own)
-	if own.Silence == nil || own.Back != "/" || !strings.Contains(own.Answer.Headline(), "was") || !strings.Contains(html, "what was last heard of this node") {
+	if own.Silence == nil || own.Back != "/" || !strings.Contains(own.Answer.Headline(), "was") || !strings.Contains(html, "shows the last data from this machine") {
 		t.Errorf("its own page: %+v, %q", own.Silence, own.Answer.Headline())
 	}
 	if own := NewPage(ofFleet(fleetOf(fixture.Nodes(noon, 1, false)), "")); own.Silence != nil || own.Back != "" {
@@ -150,7 +150,7 @@ func TestGroupsOfNodes(t *testing.T) {
 	if rows := rowsOf(l); len(rows) != 20 || rows[0].Silence == nil || !l.All[1].Chosen || strings.Contains(string(l.All[1].Path), "of=") {
 		t.Errorf("one cluster: %d rows, %+v", len(rows), l.All)
 	}
-	if says := l.All[1].Says; !strings.HasPrefix(says, "20 nodes · 1 silent") {
+	if says := l.All[1].Says; !strings.HasPrefix(says, "20 machines · 1 silent") {
 		t.Errorf("it says %q", says)
 	}
 	p := NewPage(ofFleet(f, "by=rack&of=lab+r01"))
@@ -187,7 +187,7 @@ func TestThousandsOfNodes(t *testing.T) {
 		t.Errorf("%d bytes", len(html))
 	}
 	if found := NewFindPage(ofFleet(f, "q=gpu")); !slices.ContainsFunc(found.Groups, func(g FoundGroup) bool {
-		return g.Title == "Nodes" && g.Count == "8 of 1000" && len(g.List) == mostFound
+		return g.Title == "Machines" && g.Count == "8 of 1000" && len(g.List) == mostFound
 	}) {
 		t.Errorf("found: %+v", found.Groups)
 	}

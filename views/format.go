@@ -26,7 +26,7 @@ type number struct {
 func (n number) ok() bool      { return n.quality >= gpu.Doubtful }
 func (n number) trusted() bool { return n.quality > gpu.Doubtful }
 
-// over reports whether it is a number, and above another, where that is one.
+// over reports whether n is present and above other; any number is above an absent one.
 func (n number) over(other number) bool { return n.ok() && (!other.ok() || n.value > other.value) }
 
 type measured interface {
@@ -37,7 +37,7 @@ func num[T measured](r gpu.Reading[T]) number {
 	return newNumber(float64(r.Or(0)), r.Quality())
 }
 
-// text writes the number; empty where there is none.
+// text writes the number; empty if there is none.
 func (n number) text(format func(float64) string) string {
 	if !n.ok() {
 		return ""
@@ -45,7 +45,7 @@ func (n number) text(format func(float64) string) string {
 	return format(n.value)
 }
 
-// say writes the number, and that into words; empty where there is none.
+// say writes the number within words; empty if there is none.
 func (n number) say(words func(string) string, format func(float64) string) string {
 	return n.text(func(v float64) string { return words(format(v)) })
 }
@@ -68,7 +68,7 @@ func newNumber(v float64, q gpu.Quality) number {
 // nbsp keeps a number and its unit on one line.
 const nbsp = "\u00a0"
 
-// whole rounds half to even, as fmt's %.0f does in the sentence above the tiles.
+// whole rounds half to even, as fmt's %.0f does in the headline.
 func whole(v float64) string { return decimals(v, 0) }
 
 func tenth(v float64) string     { return decimals(v, 1) }
@@ -83,7 +83,7 @@ func decimals(v float64, n int) string {
 	return strconv.FormatFloat(r, 'f', n, 64)
 }
 
-// exact writes all decimals that there are.
+// exact writes a number with all its decimals.
 func exact(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func percent(v float64) string   { return whole(v) + nbsp + "%" }
@@ -95,7 +95,7 @@ func fps(v float64) string       { return whole(v) + nbsp + "fps" }
 // delay writes microseconds in milliseconds.
 func delay(v float64) string { return tenth(v/1000) + nbsp + "ms" }
 
-// A unit serves values below its limit.
+// A unit is used for values below its limit.
 type unit struct {
 	limit, size float64
 	decimals    int
@@ -109,7 +109,7 @@ var (
 	rateUnits   = []unit{{1e3, 1, 0, "B/s"}, {1e6, 1e3, 0, "kB/s"}, {1e9, 1e6, 1, "MB/s"}, {math.Inf(1), 1e9, 1, "GB/s"}}
 )
 
-// unitFor is the first unit that serves a value.
+// unitFor returns the first unit for a value.
 func unitFor(units []unit, v float64) *unit {
 	i := 0
 	for i < len(units)-1 && !(v < units[i].limit) {
@@ -118,7 +118,7 @@ func unitFor(units []unit, v float64) *unit {
 	return &units[i]
 }
 
-// inUnit writes a value in the first unit that serves it.
+// inUnit writes a value in the first unit for it.
 func inUnit(units []unit, v float64) string {
 	u := unitFor(units, v)
 	return decimals(v/u.size, u.decimals) + nbsp + u.name
@@ -127,16 +127,16 @@ func inUnit(units []unit, v float64) string {
 // watts writes the power of many devices in kilowatts.
 func watts(v float64) string { return inUnit(wattUnits, v) }
 
-// energy writes joules in watt hours, as electricity is sold.
+// energy writes joules as watt hours, the unit in which electricity is sold.
 func energy(joules float64) string { return inUnit(energyUnits, joules/3600) }
 
-// memory writes MiB in the unit that keeps it short.
+// memory writes MiB in the unit that keeps the text short.
 func memory(mib float64) string { return inUnit(memoryUnits, mib) }
 
-// rate writes bytes a second, in thousands as networks and disks are sold.
+// rate writes bytes per second in decimal units, as networks and disks are sold.
 func rate(v float64) string { return inUnit(rateUnits, v) }
 
-// span writes how long something takes, in its two largest units.
+// span writes a duration in its two largest units.
 func span(seconds float64) string {
 	s := int64(max(0, math.Floor(seconds)))
 	amount := func(v int64, unit string) string { return strconv.FormatInt(v, 10) + nbsp + unit }
@@ -152,28 +152,28 @@ func span(seconds float64) string {
 	}
 }
 
-// lastsFor is how long something has been so, as the answer says it: the same span has the same words everywhere.
+// lastsFor writes how long something has lasted, in the words of the answer: a duration reads the same everywhere.
 func lastsFor(from, to time.Time) string { return sentence(explain.Span(to.Sub(from))) }
 
-// between is a span in whole milliseconds, as a browser counts them.
+// between writes the time between two moments in whole milliseconds, as a browser counts them.
 func between(from, to time.Time) string {
 	return span(float64(to.UnixMilli()-from.UnixMilli()) / 1000)
 }
 
-// width is how much of a bar is filled, 0 to 100 with one decimal.
+// width returns how much of a bar is filled, 0 to 100 with one decimal.
 func width(v float64) string {
 	return exact(math.Floor(min(max(v, 0), 100)*10+0.5) / 10)
 }
 
-// The longest texts of devices and processes that are shown.
+// The longest texts from devices and processes that are shown, in characters.
 const (
 	longestName     = 80
 	longestCommand  = 200
 	longestSentence = 600
 )
 
-// clean keeps limit characters of reported text, and puts a visible mark in place of those
-// that steer a terminal or the direction of writing.
+// clean cuts a reported text to limit characters, and replaces characters that control a terminal
+// or the writing direction with a visible mark.
 func clean(text string, limit int) string {
 	n := 0
 	for i := range text {
@@ -192,7 +192,7 @@ func clean(text string, limit int) string {
 
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// devicePath is where a device's page is, below the base path.
+// devicePath returns the path of a device's page below the base path.
 func devicePath(uuid string) string {
 	return "gpu/" + url.PathEscape(uuid)
 }
@@ -202,12 +202,12 @@ var (
 	beforeCount = regexp.MustCompile(`\b(GPU|pid) (\d)`)
 )
 
-// sentence keeps numbers on one line with their units, and with the word before them.
+// sentence cleans a text, and keeps numbers on one line with their units and the word before them.
 func sentence(text string) string {
 	return beforeCount.ReplaceAllString(beforeUnit.ReplaceAllString(clean(text, longestSentence), "$1"+nbsp+"$2"), "$1"+nbsp+"$2")
 }
 
-// list joins words as a sentence does: "a, b and c".
+// list joins words as in a sentence: "a, b and c".
 func list(words []string) string {
 	last := len(words) - 1
 	if last < 1 {

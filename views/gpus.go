@@ -12,22 +12,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Shape is in which form a page has devices.
+// A Shape is how a page shows its devices.
 type Shape string
 
 // The shapes, by the number of devices.
 const (
-	One     Shape = "one"     // or none: no card, but small figures
+	One     Shape = "one"     // one device or none: small figures instead of a card
 	Cards   Shape = "cards"   // up to mostCards
 	Tiles   Shape = "tiles"   // up to mostTiles, by node
-	Squares Shape = "squares" // of more; words are for what is wrong
+	Squares Shape = "squares" // more; only problems have words
 )
 
 const (
 	mostCards = 12
 	mostTiles = 128
-	mostWrong = 24 // that have words beside squares
-	inGroup   = 8  // devices of a node that has more are parted into groups
+	mostWrong = 24 // cards beside squares
+	inGroup   = 8  // devices of a group; a node with more is split
 )
 
 func shapeOf(devices int) Shape {
@@ -43,26 +43,26 @@ func shapeOf(devices int) Shape {
 	}
 }
 
-// Counts are of all devices of a page. All that says how many are busy says it with these.
+// Counts are the counts over all devices of a page. Every text that counts busy devices uses them.
 type Counts struct{ All, Busy, Problem, Unknown int }
 
-// A GPUList is the devices of a page, in the order and selection that its address asks for.
+// A GPUList is the devices of a page, sorted and filtered as its address asks.
 type GPUList struct {
 	Counts
 	Shape   Shape
 	Filters []Option
-	Unknown string   // how many may be busy or not
-	Sorts   []Option // none where the order is fixed
-	Colors  []Option // of tiles and squares
-	Color   string   // the one that is chosen; empty for who works
-	Cards   []Tile   // of cards; of one its figures; of squares what is wrong
-	Left    string   // what is not in Cards, or why there is none
-	Groups  []Group  // of tiles and squares
-	pages            // of groups, where there are very many
-	Figures []Figure // of one
+	Unknown string   // how many devices don't report whether they are busy
+	Sorts   []Option // none if the order is fixed
+	Colors  []Option // what colors can show, for tiles and squares
+	Color   string   // the chosen one; empty for utilization
+	Cards   []Tile   // the cards; for One its figures; for Squares the problems
+	Left    string   // how many have no card, or why there is none
+	Groups  []Group  // tiles and squares
+	pages            // of Groups, if there are very many
+	Figures []Figure // for One
 }
 
-// An Option is one of several that a person can choose.
+// An Option is one of several choices.
 type Option struct {
 	Value, Label, Count string
 	Chosen              bool
@@ -70,27 +70,27 @@ type Option struct {
 	Path                templ.SafeURL
 }
 
-// A Group is a node with its devices, or a part of one that has many.
+// A Group is a node with its devices, or a part of a node with many devices.
 type Group struct {
 	Key, Name string
-	Path      string // of the node's own page; empty where there is none
-	Says      string // who works there
-	Right     string // its power, or what is wrong
+	Path      string // address of the node's own page; empty if there is none
+	Says      string // which programs work there
+	Right     string // its power draw, or its problems
 	Level     Level
 	Pinned    bool
 	Spots     []Spot
-	Sums      string // of squares, for those who can't see them
+	Sums      string // squares in words, for screen readers
 	Silence   *Silence
-	Of, Title string // the group of nodes that it is in, and what that is called
+	Of, Title string // its group of nodes, and the title of that group
 }
 
-// A WallPart is the groups of nodes of one cluster or rack, or with one label.
+// A WallPart is the groups of one cluster or rack, or with one label value.
 type WallPart struct {
 	Key, Title string
 	Groups     []Group
 }
 
-// parts are the groups by what the address asks for.
+// parts returns the groups by cluster, rack or label, as the address asks.
 func (l *GPUList) parts() (out []WallPart) {
 	for _, g := range l.Groups {
 		if n := len(out); n == 0 || out[n-1].Key != g.Of {
@@ -102,23 +102,23 @@ func (l *GPUList) parts() (out []WallPart) {
 	return out
 }
 
-// A Spot is a device as a tile or a square.
+// A Spot is one device as a tile or a square.
 type Spot struct {
 	Key, Path, Title string
 	Number           string // "GPU 3"
 	Figure, Small    string // what the tile shows
-	Step             string // "u0" to "u3", by what the color stands for; empty where that is not known
+	Step             string // "u0" to "u3", the level that the color shows; empty if unknown
 	Level            Level
-	Dim              bool // the filter leaves it out, and it keeps its place
+	Dim              bool // filtered out, but kept in its place
 }
 
-// A square stands for all devices of a node that look alike.
+// A square draws all devices of a node that look alike.
 type square struct{ class, path string }
 
-// columns is how many squares are beside each other: in two rows.
+// columns returns the number of columns, for two rows of squares.
 func (g *Group) columns() int { return (len(g.Spots) + 1) / 2 }
 
-// viewBox is of them all; few are as large as many.
+// viewBox covers all squares. Few squares are as large as many.
 func (g *Group) viewBox() string { return "0 0 " + strconv.Itoa(max(4, g.columns())) + " 2" }
 
 // squares draws the devices.
@@ -140,7 +140,7 @@ func (g *Group) squares() (out []square) {
 	return out
 }
 
-// class is what a square is colored by.
+// class returns the class that colors a square.
 func (s *Spot) class() string {
 	switch {
 	case s.Level != Normal && s.Dim:
@@ -164,10 +164,10 @@ type deviceOrder struct {
 	reading     func(*gpu.Device) number
 }
 
-// colors are what the color of tiles and squares can stand for, with the meter that has it.
+// colors lists what the color of tiles and squares can show, and the meter it comes from.
 var colors = []deviceColor{{"", "Use", 0}, {"temperature", "Temperature", 2}, {"power", "Power", 3}, {"memory", "Memory", 1}}
 
-// sorts are the orders of devices. All but the first put the largest first.
+// sorts lists the orders of devices. All but the first put the largest value first.
 var sorts = []deviceOrder{
 	{"", "By number", nil},
 	{"temperature", "Hottest first", func(d *gpu.Device) number { return num(d.Thermal.GPU) }},
@@ -176,7 +176,7 @@ var sorts = []deviceOrder{
 	{"memory", "Most memory first", func(d *gpu.Device) number { return mebi(d.Memory.Used) }},
 }
 
-// newGPUList makes the list of devices, in their order.
+// newGPUList makes the list of devices.
 func newGPUList(in *Input, devices []*gpu.Device, now time.Time) GPUList {
 	all := make([]glance, len(devices))
 	for i, d := range devices {
@@ -264,10 +264,10 @@ func worst(all []glance) Level {
 	return level
 }
 
-// mostPins is how many devices can be pinned.
+// mostPins limits how many devices can be pinned.
 const mostPins = 64
 
-// pins are the devices that a person put first: "3" or "node/3".
+// pins returns the pinned devices, such as "3" or "node/3".
 func (in *Input) pins() []string {
 	var out []string
 	for _, asked := range in.Asked["pin"] {
@@ -283,7 +283,7 @@ func (in *Input) pins() []string {
 	return out
 }
 
-// pinOf is what the address calls a device.
+// pinOf returns the name of a device in the address.
 func (in *Input) pinOf(d *gpu.Device) string {
 	if len(in.Nodes) > 1 {
 		return d.Node + "/" + strconv.Itoa(d.Index)
@@ -291,7 +291,7 @@ func (in *Input) pinOf(d *gpu.Device) string {
 	return strconv.Itoa(d.Index)
 }
 
-// pin is where a device is pinned, or is not any more.
+// pin returns the address of the page with the device pinned, or no longer pinned.
 func (in *Input) pin(name string, pins []string) templ.SafeURL {
 	others := slices.DeleteFunc(slices.Clone(pins), func(p string) bool { return p == name })
 	if len(others) == len(pins) {
@@ -300,7 +300,7 @@ func (in *Input) pin(name string, pins []string) templ.SafeURL {
 	return in.With("pin", strings.Join(others, ","))
 }
 
-// cards sorts the cards, pinned ones first, and leaves out what nobody asked for.
+// cards sorts the cards, pinned ones first, and applies the filter.
 func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (cards []*glance) {
 	order := sorts[0]
 	for _, s := range sorts {
@@ -334,7 +334,7 @@ func either2(is bool, yes, no int) int {
 	return no
 }
 
-// spots makes the groups of tiles and squares that are shown, and returns what has a card beside squares.
+// spots makes the groups of tiles and squares, and returns the devices that get a card beside squares.
 func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile func(*glance) Tile) (cards []*glance) {
 	color := colors[0]
 	for _, c := range colors {
@@ -379,13 +379,13 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 	return cards
 }
 
-// members are the devices of a group, and the group of nodes that it is in.
+// members are the devices of a group, with its group of nodes.
 type members struct {
 	list         []glance
 	group, title string
 }
 
-// part puts the nodes into the groups that the address asks for, and leaves out what is not asked for.
+// part groups and filters the nodes as the address asks.
 func (l *GPUList) part(in *Input, groups []members) []members {
 	if chosen := in.grouping(); chosen.name != "" {
 		for i := range groups {
@@ -403,11 +403,11 @@ func (l *GPUList) part(in *Input, groups []members) []members {
 		})
 	}
 	var from, to int
-	l.pages, from, to = paged(in.Choices, "Nodes", len(groups), mostOnWall)
+	l.pages, from, to = paged(in.Choices, "Machines", len(groups), mostOnWall)
 	return groups[from:to]
 }
 
-// rank is the place of a group: what is wrong comes first, then what is pinned.
+// rank orders groups: problems first, then pinned ones.
 func (m *members) rank() int {
 	level, pinned := levelOf(m.list), slices.ContainsFunc(m.list, func(g glance) bool { return g.pinned })
 	switch {
@@ -422,7 +422,7 @@ func (m *members) rank() int {
 	}
 }
 
-// levelOf is that of the worst, or else of the first that is not well.
+// levelOf returns the level of the worst device, or else of the first with a problem.
 func levelOf(list []glance) (level Level) {
 	for i := range list {
 		if g := &list[i]; g.problem() && (g.level == Bad || level == Normal) {
@@ -432,7 +432,7 @@ func levelOf(list []glance) (level Level) {
 	return level
 }
 
-// wrong are those that have a card beside squares: what somebody should look at, and what is pinned.
+// wrong returns the devices that get a card beside squares: those with problems, and pinned ones.
 func (l *GPUList) wrong(all []glance) (cards []*glance) {
 	for i := range all {
 		if all[i].problem() || all[i].pinned {
@@ -459,7 +459,7 @@ func (l *GPUList) wrong(all []glance) (cards []*glance) {
 	return cards
 }
 
-// newGroup says what a node is like.
+// newGroup makes the group of a node.
 func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
 	first := list[0].device
 	g := Group{Key: list[0].key(), Name: clean(first.Node, longestName), Level: levelOf(list)}
@@ -500,7 +500,7 @@ func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
 		}
 		g.Right = strings.Join(parts, ", ")
 	}
-	if shape == Squares { // has no room for who works and what that draws
+	if shape == Squares { // no room for programs and power
 		g.Sums = dots(gpuCount(len(list)), strconv.Itoa(busy)+" "+stateText(stateBusy), g.Right)
 		if g.Silence != nil {
 			g.Right, g.Sums = "", stateText(stateSilent)
@@ -524,7 +524,7 @@ func newGroup(in *Input, list []glance, several bool, shape Shape) Group {
 	return g
 }
 
-// sortedKeys are those that are most often first.
+// sortedKeys returns the keys, the most frequent first.
 func sortedKeys(m map[string]int) []string {
 	var out []string
 	for k := range m {
@@ -534,7 +534,7 @@ func sortedKeys(m map[string]int) []string {
 	return out
 }
 
-// newSquare is a device in the least room.
+// newSquare makes the square of a device.
 func newSquare(g *glance, meter int) Spot {
 	s := Spot{Key: g.key(), Level: g.level}
 	if g.answers {
@@ -543,7 +543,7 @@ func newSquare(g *glance, meter int) Spot {
 	return s
 }
 
-// newSpot is a device in little room.
+// newSpot makes the tile of a device.
 func newSpot(t *Tile, meter int) Spot {
 	m := t.Meters[meter]
 	s := Spot{Key: t.Key, Path: t.Page, Number: gpuName(t.device.Index), Level: t.Level}
@@ -566,7 +566,7 @@ func newSpot(t *Tile, meter int) Spot {
 	return s
 }
 
-// short is a figure for a tile: without its unit, and memory in percent. What is not known is a dash.
+// short writes a figure for a tile: without its unit, and memory in percent. An unknown value is a dash.
 func short(m Figure, meter int) string {
 	text := m.Value.Text
 	switch {
@@ -585,7 +585,7 @@ func short(m Figure, meter int) string {
 	return n
 }
 
-// step is the class of a color, by how much of a limit is used.
+// step returns the class of a color, by how much of a limit is used.
 func step(fill string) string {
 	v, err := strconv.ParseFloat(fill, 64)
 	switch {
@@ -602,7 +602,7 @@ func step(fill string) string {
 	}
 }
 
-// newFigures are the six small figures of a page with one device: engines, the busiest first, then what else it reports.
+// newFigures returns the six small figures of a page with one device: engines, the busiest first, then its other readings.
 func newFigures(d *gpu.Device) []Figure {
 	const most = 6
 	var out []Figure

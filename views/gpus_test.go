@@ -69,7 +69,7 @@ func TestCountsOfUnknownGPUs(t *testing.T) {
 	if want := (Counts{All: 6, Busy: 2, Problem: 2, Unknown: 2}); l.Counts != want {
 		t.Errorf("got %+v, want %+v", l.Counts, want)
 	}
-	if l.Unknown != "2 not known" || l.Filters[1].Count != "2" || l.Filters[2].Level != Bad {
+	if l.Unknown != "2 not reporting" || l.Filters[1].Count != "2" || l.Filters[2].Level != Bad {
 		t.Errorf("%q, %+v", l.Unknown, l.Filters)
 	}
 	if states := l.Cards; states[5].Says != "slowed by heat" || states[5].Level != Near || states[3].Level != Bad || states[4].Level != Normal {

@@ -58,7 +58,7 @@ func newHostRows(h *gpu.Host) []Figure {
 	})
 }
 
-// newSums are what all devices use, and the machine, in one line.
+// newSums returns the totals of all devices and of the machine, for one line.
 func newSums(in *Input, devices []*gpu.Device) []Figure {
 	var out []Figure
 	if len(devices) > 0 {
@@ -91,7 +91,7 @@ func newSums(in *Input, devices []*gpu.Device) []Figure {
 	return out
 }
 
-// newBusiest are who uses most of the CPU.
+// newBusiest returns the processes that use most of the CPU.
 func newBusiest(h *gpu.Host) []Figure {
 	if h == nil {
 		return nil
@@ -111,7 +111,7 @@ func newBusiest(h *gpu.Host) []Figure {
 	})
 }
 
-// newMachine is the machine in a few words: name, system, time since its start.
+// newMachine describes the machine in a few words: name, system, uptime.
 func newMachine(h *gpu.Host) string {
 	if h == nil {
 		return ""
@@ -120,11 +120,10 @@ func newMachine(h *gpu.Host) string {
 	return dots(clean(h.Hostname, longestName), clean(h.OS, longestName), up)
 }
 
-// fact is a reading of the host. The messages that keep the page live do not
-// say why one is absent, so the first paint does not either.
+// fact returns a reading of the host, without the reason why it may be absent.
 func fact[T measured](r gpu.Reading[T]) number { return unexplained(num(r)) }
 
-// factMiB is the same of memory, in MiB.
+// factMiB is the same for memory, in MiB.
 func factMiB(r gpu.Reading[gpu.Bytes]) number { return unexplained(mebi(r)) }
 
 func unexplained(n number) number {

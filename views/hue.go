@@ -15,26 +15,26 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// people is how many hues people have: p1 to p5. The next is that of services, and of who is not known.
+// people is the number of hues for people, p1 to p5. The next one is for services and unknown users.
 const people = picture.People
 
 const serviceHue = "p6"
 
-// services are users for whom nobody sits at the machine, beside those whose name says so.
+// services are the names of service accounts that isService does not recognize by their form.
 var services = []string{
 	"root", "daemon", "bin", "sys", "nobody", "www-data", "mail", "games", "messagebus", "gdm", "sddm", "lightdm", "ollama",
 	"postgres", "redis", "nginx", "docker", "kubelet", "slurm", "munge", "prometheus", "grafana", "jenkins", "triton-server",
 }
 
-// Hues are the colors of people's work. A person has one hue, by the name: the same on every page and in every picture, after a reload and
-// after a restart, as long as what [Hues.Kept] returns is kept. The zero value knows nobody. Its methods may be called concurrently.
+// Hues assigns colors to people's work. A person has one hue, chosen by name: the same on every page and in every picture, after a reload
+// and after a restart if the result of [Hues.Kept] is kept. The zero value knows nobody. Its methods may be called concurrently.
 type Hues struct {
 	mu     sync.Mutex
-	owners [people]string // who has each hue alone; empty: nobody yet
+	owners [people]string // the owner of each hue; empty if nobody has it yet
 }
 
-// hueOf is the class of the color of a user's work: that of services, or one of people's. It is the hue that the name stands for, or
-// the next that is free where somebody else had that first; once all are taken, people share them.
+// hueOf returns the color class of a user's work. Services share one. A person gets the hue that the name hashes to, or the next
+// free one if it is taken; once all are taken, people share them.
 func (h *Hues) hueOf(user string) string {
 	user = clean(user, longestName)
 	if isService(user) {
@@ -61,7 +61,7 @@ func (h *Hues) hueOf(user string) string {
 	return class(first)
 }
 
-// Kept implements [keep.Part]: who has each hue alone, from the first on.
+// Kept implements [keep.Part]. It returns the owner of each hue.
 func (h *Hues) Kept() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,19 +79,19 @@ func (h *Hues) Restore(kept []string, _ time.Time) error {
 	return nil
 }
 
-// isService reports whether nobody sits at the machine for that user.
+// isService reports whether a user is a service account, or unknown.
 func isService(user string) bool {
 	return user == "" || slices.Contains(services, user) || strings.HasPrefix(user, "_") ||
 		strings.HasPrefix(user, "svc-") || strings.HasPrefix(user, "svc_") || strings.HasPrefix(user, "systemd-") ||
 		strings.HasSuffix(user, "-svc") || strings.HasSuffix(user, "-service")
 }
 
-// A worker is whose work a process is: two of the same program and user are one to people.
+// A worker is a program of a user. Processes with the same program and user count as one worker.
 type worker struct{ program, user string }
 
 func workerOf(p *gpu.Process) worker { return worker{programOf(p).Or(""), p.Facts.User.Or("")} }
 
-// hue is the class of the color of a process: that of its user.
+// hue returns the color class of a process, which is its user's.
 func (in *Input) hue(p *gpu.Process) string { return in.Hues.hueOf(p.Facts.User.Or("")) }
 
 // accused reports whether the answer names a worker first.
@@ -108,7 +108,7 @@ func (in *Input) accused(w worker) bool {
 	return program == clean(w.program, longestName) && user == clean(w.user, longestName)
 }
 
-// firstNamed is the first whom a headline names, as in "train.py (ann) and others".
+// firstNamed returns the first worker that a headline names, as in "train.py (ann) and others".
 func firstNamed(who string) worker {
 	name, after, found := strings.Cut(who, " (")
 	if !found {
@@ -119,5 +119,5 @@ func firstNamed(who string) worker {
 	return worker{name, user}
 }
 
-// unquoted is a name without the quotation marks that sentences put around what would read as words.
+// unquoted strips the quotation marks that sentences put around names which look like words.
 func unquoted(name string) string { return strings.TrimSuffix(strings.TrimPrefix(name, "“"), "”") }

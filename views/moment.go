@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Pages have moments in UTC, and say beside each which moment it is. A script
-// writes them again in the reader's time zone and language, before anything else
-// (static/moments.js). A text or title has one moment at most.
+// Pages contain moments in UTC, each marked with its time. A script rewrites them in
+// the reader's time zone and language before it does anything else
+// (static/moments.js). A text or title has at most one moment.
 
 // moment writes a moment in UTC.
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// stamp is a moment for scripts, in whole seconds; empty for none.
+// stamp writes a moment for scripts, in whole seconds; empty for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -20,7 +20,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
-// millis is a moment for scripts, in milliseconds since 1970; empty for none.
+// millis writes a moment for scripts, in milliseconds since 1970; empty for the zero time.
 func millis(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -28,5 +28,5 @@ func millis(t time.Time) string {
 	return strconv.FormatInt(t.UnixMilli(), 10)
 }
 
-// clockLayouts are how a moment is written: a script does so in the reader's time zone.
+// clockLayouts are the short forms of a moment. A script rewrites them in the reader's time zone.
 var clockLayouts = map[string]string{"clock": "15:04", "day": "2 Jan"}

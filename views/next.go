@@ -14,29 +14,29 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
-// An Outlook is what is forecast of one device, or of several of which nothing can be told for the same reasons.
+// An Outlook is the forecasts of one device, or of several that can't be forecast for the same reasons.
 type Outlook struct {
 	Title string
 	Told  []Foretold
-	Not   string // what can't be told yet, and why
-	Week  string // the hours of a week at which the device is usually free, in a picture of 24 by 7; empty where that can't be told
-	Says  string // the picture in words
+	Not   string // what can't be forecast yet, and why
+	Week  string // SVG path of the hours of a week when the device is usually free, 24 by 7; empty if unknown
+	Says  string // the same in words
 }
 
-// A Foretold is one forecast that is shown.
+// A Foretold is one shown forecast.
 type Foretold struct {
 	Kind string
 	Text string
-	How  string // how wrong it was
+	How  string // how far off past forecasts were
 }
 
-// forecastNames are kinds of forecasts, as the page calls them.
+// forecastNames names kinds of forecasts on the page.
 var forecastNames = map[string]string{
-	"memory_full": "when its memory is full", "limit_reached": "when it slows itself down", "quiet": "when it is quiet",
-	"energy": "the month’s energy", "cost": "what the month costs", "usually_free": "when it is usually free",
+	"memory_full": "when its memory is full", "limit_reached": "when it slows itself down", "quiet": "when it gets quiet",
+	"energy": "this month’s energy", "cost": "this month’s cost", "usually_free": "when it is usually free",
 }
 
-// newOutlook is what is forecast of a device. Before the first forecast there is nothing to say.
+// newOutlook makes the outlook of a device. Before the first forecast it is not ok.
 func newOutlook(title string, g *contract.GPUForecast) (n Outlook, ok bool) {
 	n.Title = title
 	var not []string
@@ -49,13 +49,13 @@ func newOutlook(title string, g *contract.GPUForecast) (n Outlook, ok bool) {
 		}
 	}
 	if len(not) > 0 {
-		n.Not = sentence("Can’t be told yet: " + strings.Join(not, ", ") + ".")
+		n.Not = sentence("Can’t be forecast yet: " + strings.Join(not, ", ") + ".")
 	}
 	n.week(g.Hours)
 	return n, len(g.Forecasts) > 0
 }
 
-// newOutlooks are the one of a device, or none before its first forecast. They have no title: the page is about that device.
+// newOutlooks returns the outlook of a device without a title, or none before its first forecast.
 func newOutlooks(d *gpu.Device, all []contract.GPUForecast) (out []Outlook) {
 	for i := range all {
 		if n, ok := newOutlook("", &all[i]); ok && all[i].Node == d.Node && all[i].GPUUUID == d.UUID {
@@ -65,12 +65,12 @@ func newOutlooks(d *gpu.Device, all []contract.GPUForecast) (out []Outlook) {
 	return out
 }
 
-// errorsOf says how wrong a forecast was, beside the naive ones.
+// errorsOf says how far off past forecasts were, compared with simple guesses.
 func errorsOf(f *contract.Forecast) string {
 	amount := func(r contract.Float) string {
 		v, ok := r.Get()
 		if !ok {
-			return "not known"
+			return "unknown"
 		}
 		switch f.ErrorUnit {
 		case "s":
@@ -89,14 +89,14 @@ func errorsOf(f *contract.Forecast) string {
 	if f.Trials == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("Off by %s in the mean of %s; “as now” by %s", amount(f.Error), explain.Plural(f.Trials, "trial", "trials"), amount(f.AsNow.Error))
+	text := fmt.Sprintf("Off by %s on average over %s; “as now” by %s", amount(f.Error), explain.Plural(f.Trials, "trial", "trials"), amount(f.AsNow.Error))
 	if f.Yesterday.Error.Present() {
 		text += ", “as yesterday” by " + amount(f.Yesterday.Error)
 	}
 	return sentence(text + ".")
 }
 
-// week draws the hours at which a device is usually free, Monday first.
+// week draws the hours when a device is usually free, Monday first.
 func (n *Outlook) week(hours []contract.FreeHour) {
 	const inWeek, inDay = 7 * 24, 24
 	if len(hours) != inWeek {
@@ -115,7 +115,7 @@ func (n *Outlook) week(hours []contract.FreeHour) {
 	n.Week, n.Says = cmp.Or(out.String(), "M0 0"), "Usually free in "+strconv.Itoa(free)+" of the 168 hours of a week"
 }
 
-// next are the forecasts of the devices in the picture, or of all where there is none.
+// next returns the forecasts of the devices in the picture, or of all devices without a picture.
 func (p *PastPage) next() (out []Outlook) {
 	var names [][]string // the devices of each, by name
 	for i := range p.in.Forecasts {
@@ -126,7 +126,7 @@ func (p *PastPage) next() (out []Outlook) {
 		}
 		name := "GPU " + strconv.Itoa(g.GPUID)
 		if len(p.in.Nodes) > 1 {
-			name += " of " + clean(g.Node, longestName)
+			name += " on " + clean(g.Node, longestName)
 		}
 		n, ok := newOutlook("", g)
 		alike := slices.IndexFunc(out, func(o Outlook) bool { return o.saysNothing() && n.saysNothing() && o.Not == n.Not })
@@ -144,8 +144,8 @@ func (p *PastPage) next() (out []Outlook) {
 	return out
 }
 
-// saysNothing reports whether there is only why nothing can be told.
+// saysNothing reports whether nothing can be forecast.
 func (n *Outlook) saysNothing() bool { return len(n.Told) == 0 && n.Week == "" }
 
-// mostForecasts is of how many devices the page has forecasts.
+// mostForecasts limits the outlooks on the page.
 const mostForecasts = 16

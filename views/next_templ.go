@@ -8,7 +8,7 @@ package views
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// outlooks are what is forecast of devices, with how wrong such forecasts were.
+// outlooks shows forecasts of devices, and how far off past forecasts were.
 func outlooks(list []Outlook) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -114,7 +114,7 @@ func outlooks(list []Outlook) templ.Component {
 				}
 			}
 			if n.Week != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<figure class=\"week\"><figcaption class=\"note\">Usually free, Monday to Sunday, 0 to 24 o’clock</figcaption><svg viewBox=\"0 0 24 7\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<figure class=\"week\"><figcaption class=\"note\">Usually free, Monday to Sunday, 0:00 to 24:00</figcaption><svg viewBox=\"0 0 24 7\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -163,7 +163,7 @@ func outlooks(list []Outlook) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</div><p class=\"note\">Shown is only what was better, in this machine’s own past, than both “as now” and “as at this hour yesterday”; the range holds what comes in 80 of 100 cases.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</div><p class=\"note\">A forecast is shown only if it beat two simple guesses on this machine’s own past: “as now” and “as at this hour yesterday”. The range covers 80 of 100 cases.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -171,7 +171,7 @@ func outlooks(list []Outlook) templ.Component {
 	})
 }
 
-// deviceNext is what is forecast of the device of a page. A script asks for it again, also where there is nothing yet.
+// deviceNext shows the forecasts of a page's device. It is there even if empty, so that a script can update it.
 func deviceNext(list []Outlook) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

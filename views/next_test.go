@@ -52,7 +52,7 @@ func TestTheForecastOfAGPUIsOnItsPage(t *testing.T) {
 	in.Forecasts = []contract.GPUForecast{other, g}
 	html := strings.ReplaceAll(render(t, NewDevicePage(in, d)), nbsp, " ")
 	for _, want := range []string{
-		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB in the mean of 14 trials", "when it is quiet (it is not cooling down now)", "80 of 100 cases",
+		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB on average over 14 trials", "when it gets quiet (it does not cool down now)", "80 of 100 cases",
 	} {
 		if strings.Count(html, want) != 1 {
 			t.Errorf("%q is there %d times", want, strings.Count(html, want))
@@ -78,13 +78,13 @@ func TestPastNext(t *testing.T) {
 		t.Fatalf("%+v", n)
 	}
 	for i, want := range []string{
-		"Off by 512 MiB in the mean of 14 trials; “as now” by 2.0 GiB.", "Off by 2.00 kWh in the mean of 1 trial; “as now” by 20.50 kWh, “as yesterday” by 6.00 kWh.",
+		"Off by 512 MiB on average over 14 trials; “as now” by 2.0 GiB.", "Off by 2.00 kWh on average over 1 trial; “as now” by 20.50 kWh, “as yesterday” by 6.00 kWh.",
 	} {
 		if got := strings.ReplaceAll(n.Told[i].How, nbsp, " "); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if want := "Can’t be told yet: when it is quiet (it is not cooling down now), what the month costs (no price of electricity is set)."; n.Not != want {
+	if want := "Can’t be forecast yet: when it gets quiet (it does not cool down now), this month’s cost (no price of electricity is set)."; n.Not != want {
 		t.Errorf("%q, want %q", n.Not, want)
 	}
 	if n.Week != "M5 6h.92v.86h-.92zM0 0h.92v.86h-.92z" || n.Says != "Usually free in 2 of the 168 hours of a week" {
@@ -125,7 +125,7 @@ func TestPastNextOfGPUsAlike(t *testing.T) {
 	}
 	fleet[9].Forecasts[0].Shown = true
 	several := titles(3, fleet...)
-	want := []string{"GPUs 0–7 of node-000, GPUs 0 and 2–7 of node-001 and GPUs 0–7 of node-002", "GPU 1 of node-001"}
+	want := []string{"GPUs 0–7 on node-000, GPUs 0 and 2–7 on node-001 and GPUs 0–7 on node-002", "GPU 1 on node-001"}
 	if !slices.Equal(several, want) {
 		t.Errorf("%q, want %q", several, want)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// now is the page of all devices: the answer, the picture, the rest.
+// now is the page of all devices: the answer, the picture, and the rest.
 func now(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -339,7 +339,7 @@ func devicePage(p Page) templ.Component {
 	})
 }
 
-// gpuList has the devices in the form that their number needs. It can be sorted and narrowed where it is live.
+// gpuList shows the devices in a shape that suits their number. A live list can be sorted and filtered.
 func gpuList(p Page, live bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -410,7 +410,7 @@ func gpuList(p Page, live bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if live {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<nav class=\"seg\" aria-label=\"Which GPUs\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<nav class=\"seg\" aria-label=\"Filter GPUs\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -715,7 +715,7 @@ func gpuList(p Page, live bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = listed(l.pages, "wall-pages", "More nodes").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = listed(l.pages, "wall-pages", "More machines").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -728,7 +728,7 @@ func gpuList(p Page, live bool) templ.Component {
 	})
 }
 
-// gpuChoices are the order of cards, or what the color of tiles and squares stands for.
+// gpuChoices is the form for the order of cards, or for what the color of tiles and squares shows.
 func gpuChoices(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -801,7 +801,7 @@ func gpuChoices(p Page) templ.Component {
 			}
 		}
 		if len(l.Sorts) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<label><span class=\"unseen\">Order</span>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<label><span class=\"unseen\">Sort by</span>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1347,7 +1347,7 @@ func card(t Tile, live bool) templ.Component {
 	})
 }
 
-// num3 is a large figure over its limit, or over what it is.
+// num3 is a large figure above its limit or label.
 func num3(m Figure, label string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1747,7 +1747,7 @@ func tileGroup(g Group) templ.Component {
 	})
 }
 
-// squares are the devices of a node, as small as can be seen. Words for what is wrong stand beside all of them.
+// squares shows the devices of a node as small as possible. Problems have cards beside the squares.
 func squares(g Group) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1896,7 +1896,7 @@ func squares(g Group) templ.Component {
 	})
 }
 
-// oneGPU has the small figures of the only device of a page, below its picture.
+// oneGPU shows the small figures of a page's only device, below its picture.
 func oneGPU(t Tile, figures []Figure) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2029,7 +2029,7 @@ func oneGPU(t Tile, figures []Figure) templ.Component {
 	})
 }
 
-// machineNow is one line about the machine, with all that it reports below it. Where there is no GPU, that is the page.
+// machineNow is a line about the machine, with all its readings collapsed below. Without a GPU, the readings are the page.
 func machineNow(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2274,7 +2274,7 @@ func machineRows(p Page) templ.Component {
 	})
 }
 
-// failures are the sources that can't be read.
+// failures lists the sources that can't be read.
 func failures(p Page) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2339,7 +2339,7 @@ func failures(p Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 218, ">To look around without a GPU, start a simulated one: <code>gpuwhy --source simulate:dgx-h100</code>. Every page then says that it is simulated.</p></section>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 218, ">To try gpuwhy without a GPU, simulate one: <code>gpuwhy --source simulate:dgx-h100</code>. Every page then says that it is simulated.</p></section>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2485,7 +2485,7 @@ func waiting(hidden bool) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 228, "><h2>Waiting for the first reading</h2><p>The drivers are being asked. The first reading shows up here by itself.</p></section>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 228, "><h2>Waiting for the first reading</h2><p>gpuwhy is asking the drivers. The first reading will appear here.</p></section>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2568,8 +2568,8 @@ func limitations(p Page) templ.Component {
 	})
 }
 
-// blockHead is the title of a block with the block's address; children stand
-// beside it.
+// blockHead is the title of a block, with its anchor. Its children follow the
+// title.
 func blockHead(id, title string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

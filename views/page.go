@@ -17,56 +17,55 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/recent"
 )
 
-// An Input is all that a page is made of.
+// An Input is everything that a page is made from.
 type Input struct {
-	// The snapshots, once there are any, have the Node and the Source that are
-	// true.
+	// Once there are snapshots, their Node and Source count, not the Monitor's.
 	contract.Monitor
 	Choices                           // of the page
-	Fleet    *insight.Fleet           // the newest Moments; nil where only snapshots are known
-	Nodes    gpu.Nodes                // the newest snapshots; none before the first reading
-	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page that about the GPU
-	Ways     []explain.Way            // what can be done; nil: what Layers say
-	Past     string                   // its headline in the past, for readings that are old
-	Why      string                   // the same in one sentence; a GPU's own page does not have it
-	Causes   []explain.Cause          // those behind the answer, in their order; on a GPU's own page those of that GPU
-	BasePath string                   // where the page is served; begins and ends with "/"
-	Root     string                   // where the program is served, and with it all nodes; empty: at BasePath
-	Health   string                   // the address of the health of the program, which is not about a node
-	Asset    func(name string) string // the address of a file of package static
-	// Attribution says whose a device's memory, work and watts are; nil where
-	// it is not known.
+	Fleet    *insight.Fleet           // the newest Moments; nil if only snapshots are known
+	Nodes    gpu.Nodes                // the newest snapshots; empty before the first reading
+	Layers   contract.Layers          // the answer to the page's question; on a GPU's own page, about that GPU
+	Ways     []explain.Way            // what to do; nil uses the action of Layers
+	Past     string                   // the headline in the past tense, for old readings
+	Why      string                   // the answer in one sentence; not on a GPU's own page
+	Causes   []explain.Cause          // causes behind the answer, in order; on a GPU's own page, of that GPU
+	BasePath string                   // path where the page is served; begins and ends with "/"
+	Root     string                   // path where gpuwhy is served with all nodes; empty for BasePath
+	Health   string                   // address of gpuwhy's own health, which is not about a node
+	Asset    func(name string) string // returns the address of a file of package static
+	// Attribution returns who uses a device's memory, time and power; nil if
+	// unknown.
 	Attribution func(*gpu.Device) *attribute.Attribution
-	// Next is what comes next of a device; nil where no forecasts are made.
+	// Next returns what comes next for a device; nil if there are no forecasts.
 	Next func(*gpu.Device) []explain.Prospect
-	// Hues are the colors of people's work, the same on all pages; nil: as names say.
+	// Hues are the colors of people's work, the same on all pages; nil chooses them by name alone.
 	Hues *Hues
-	// Said is what is said of a device; nil where nothing is.
+	// Said returns the answer about a device; nil if there are none.
 	Said func(*gpu.Device) *explain.DeviceAnswer
-	// Forecasts are what that rests on, of the devices of a page that shows it; empty where no forecasts are made.
+	// Forecasts are the forecasts of the page's devices; empty if it shows none.
 	Forecasts []contract.GPUForecast
-	// Recent is the recent past of a node or a device, or of all; nil where there is none.
+	// Recent returns the recent past of a node, a device or everything; nil if there is none.
 	Recent     func(node, uuid string, step time.Duration) *recent.Table
-	HasPast    bool          // there is a page of the past
-	Alerts     []alert.Alert // those that fire
-	PastAlerts []alert.Alert // those that were over lately
+	HasPast    bool          // whether there is a page of the past
+	Alerts     []alert.Alert // firing alerts
+	PastAlerts []alert.Alert // recently resolved alerts
 	Now        time.Time     // the server's clock
-	// Footprint is how much of the past is kept; nil where that is not known.
+	// Footprint is the size of the stored history; nil if unknown.
 	Footprint *history.Footprint
-	// Costs are what calls to drivers took, the most in all first.
+	// Costs are the times of driver calls, the highest total first.
 	Costs []gpu.Cost
-	// Member is what the program has to do with a fleet; nil for nothing. Parts is how it does.
+	// Member is the process's part in a fleet; nil if it has none. Parts is the state of its parts.
 	Member *contract.Member
 	Parts  map[string]contract.Part
 
-	only *gpu.Device   // that the page is about; nil: all
-	list []*gpu.Device // all, once a page has asked for them; nil: not yet
-	// everywhere are the open alerts of all devices, where Alerts are of one.
+	only *gpu.Device   // the device that the page is about; nil for all
+	list []*gpu.Device // all devices, once collected; nil before
+	// everywhere are the open alerts of all devices, if Alerts are those of one.
 	everywhere []alert.Alert
-	pageOf     func(*gpu.Device) string // the address of a device's page; nil: that of now
+	pageOf     func(*gpu.Device) string // address of a device's page; nil for the live one
 }
 
-// name is what the page calls a device; of several nodes each may have its index.
+// name returns the name of a device on the page. With several nodes it includes the node.
 func (in *Input) name(d *gpu.Device) string {
 	if len(in.Nodes) > 1 {
 		return clean(d.Node, longestName) + " " + gpuName(d.Index)
@@ -74,7 +73,7 @@ func (in *Input) name(d *gpu.Device) string {
 	return gpuName(d.Index)
 }
 
-// devices are those that the page is about.
+// devices returns the devices that the page is about.
 func (in *Input) devices() []*gpu.Device {
 	if in.only != nil {
 		return []*gpu.Device{in.only}
@@ -85,7 +84,7 @@ func (in *Input) devices() []*gpu.Device {
 	return slices.Collect(in.Nodes.Devices())
 }
 
-// place is the machine, or how many there are.
+// place returns the name of the machine, or how many there are.
 func (in *Input) place() string {
 	switch n := len(in.Nodes); n {
 	case 0:
@@ -93,17 +92,17 @@ func (in *Input) place() string {
 	case 1:
 		return clean(in.Nodes[0].Node, longestName)
 	default:
-		return nodeCount(n)
+		return fleetText(n)
 	}
 }
 
-// seconds is how many seconds are between two readings; of several nodes, of the one that is read most often.
+// seconds returns the reading interval in seconds; the shortest of several nodes.
 func (in *Input) seconds() string {
 	least, _, _ := in.Pace(in.Fleet)
 	return exact(least.Seconds())
 }
 
-// every is the same in words; a range where nodes differ.
+// every returns the reading interval in words; a range if nodes differ.
 func (in *Input) every() string {
 	least, _, most := in.Pace(in.Fleet)
 	text := exact(most.Seconds()) + nbsp + "s"
@@ -113,21 +112,21 @@ func (in *Input) every() string {
 	return text
 }
 
-// seldom says how often there is a reading while nobody looks, if that is another thing.
+// seldom says how often gpuwhy reads while nobody is watching, if that differs.
 func (in *Input) seldom() string {
 	if in.Idle <= in.Interval {
 		return ""
 	}
-	return "Every " + exact(in.Idle.Seconds()) + nbsp + "s while nobody looks."
+	return "Every " + exact(in.Idle.Seconds()) + nbsp + "s while nobody is watching."
 }
 
-// A Page is the page's view model: words and numbers, ready to be placed.
+// A Page is the view model of the start page or of a device's own page: words and numbers, ready to lay out.
 type Page struct {
 	in    *Input
-	Title string    // of the browser's tab
+	Title string    // title of the browser tab
 	Taken time.Time // when the reading was taken; zero before the first
 
-	Driver string // "driver 550.54.15 · CUDA 12.4"; empty where none answers, and of several nodes
+	Driver string // "driver 550.54.15 · CUDA 12.4"; empty if none answers, or with several nodes
 	Answer Answer
 	Why    string
 	Causes []CauseRow
@@ -140,20 +139,20 @@ type Page struct {
 	FailTitle string
 	AlertLine AlertLine
 	Processes ProcessBlock
-	Process   *ProcessDialog // the process that is asked for; nil for none
-	Notes     []string       // what gpuwhy can't see here, and what would change that
+	Process   *ProcessDialog // the selected process; nil for none
+	Notes     []string       // what gpuwhy can't see here, and how to change that
 	Machine   string
-	Sums      []Figure // of the machine, in one line
+	Sums      []Figure // totals of the GPUs and the machine, for one line
 	Host      []Figure
 	Busiest   []Figure // who uses the CPU
 
-	Nodes   NodeList // of several, what stands out
+	Nodes   NodeList // with several nodes, those that stand out
 	Users   UserTable
-	Back    string     // from a node's own page to that of all; empty where there is no other
-	Silence *Silence   // of the one node that the page is about; nil while its news come
-	Said    []NodeNote // what is wrong with its news
+	Back    string     // link from a node's own page to the page of all; empty if there is none
+	Silence *Silence   // if the page's only node is silent; nil otherwise
+	Said    []NodeNote // problems with its updates
 
-	// Device is set on a device's own page. Such a page has the processes of that device only, and no Host.
+	// Device is set on a device's own page, which has only that device's processes and no Host.
 	Device *DevicePage
 }
 
@@ -162,7 +161,7 @@ type DevicePage struct {
 	UUID  string
 	Title string // "GPU 0"
 	Name  string
-	Uses  []Use // none where nothing is attributed
+	Uses  []Use // empty if nothing is attributed
 	Next  []Outlook
 	Facts []FactGroup
 }
@@ -172,7 +171,7 @@ type Failure struct {
 	Source, Since, What, Try, Next string
 }
 
-// NewPage makes the view model.
+// NewPage makes the view model of the start page.
 func NewPage(in Input) Page {
 	pins := in.pins()
 	if in.keep("gpu", "process", "show", "sort", "color", "by", "of", "from"); len(pins) > 0 {
@@ -190,7 +189,7 @@ func NewPage(in Input) Page {
 		p.Busiest = newBusiest(in.Nodes[0].Host)
 		p.Driver = newDriver(in.Nodes.Drivers())
 	}
-	if len(devices) == 0 && len(failures) > 0 { // the page has what was tried
+	if len(devices) == 0 && len(failures) > 0 { // the page lists what was tried
 		in.Causes = slices.DeleteFunc(slices.Clone(in.Causes), func(c explain.Cause) bool { return c.ID == string(explain.NoDevice) })
 	}
 	p.Causes = newCauses(in.Causes, now)
@@ -219,11 +218,11 @@ func NewPage(in Input) Page {
 		p.Back = in.Root
 	}
 	p.Found = sentence(contract.Found(in.Nodes))
-	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return sentence(n.Text()) })
+	p.Notes = each(in.Nodes.Notes(), func(n *gpu.Advice) string { return asSentence(n.Text()) })
 	return p
 }
 
-// NewDevicePage makes the view model of the page of one device, which is in the
+// NewDevicePage makes the view model of a device's own page. The device must be in the
 // input's nodes.
 func NewDevicePage(in Input, d *gpu.Device) Page {
 	in.only = d
@@ -248,31 +247,31 @@ func NewDevicePage(in Input, d *gpu.Device) Page {
 	return p
 }
 
-// Render writes the whole page as HTML. Write it into a buffer first: an error
-// leaves half a page.
+// Render writes the whole page as HTML. Render into a buffer: after an error, half a
+// page has been written.
 func (p Page) Render(ctx context.Context, w io.Writer) error {
 	return document(p.in.head(p.Title, either(p.Device == nil, "Now", "")), dashboard(p)).Render(ctx, w)
 }
 
-// head is what a document is besides its body.
+// A head is everything in a document but its body.
 type head struct {
-	Lasting, Base   string // the choices that browsers remember of the page, and where that is
+	Lasting, Base   string // the choices that browsers remember for the page, and its base path
 	Title           string
 	asset           func(string) string
 	Styles, Preload []string // files of package static
-	Script          string   // the address of a module; none where it is empty
-	Again           bool     // the browser asks again in a few seconds
-	Manifest        string   // the address of what a browser needs to install the page; empty for a document without a shell
+	Script          string   // address of a module; empty for none
+	Again           bool     // the browser reloads it after a few seconds
+	Manifest        string   // address of the web app manifest; empty for a document without a shell
 }
 
-// newTitle has what fits into a narrow tab: the highest utilization and temperature.
+// newTitle returns a title for narrow tabs: the highest utilization and temperature.
 func newTitle(devices []*gpu.Device) string {
 	util, _ := highest(devices, func(d *gpu.Device) number { return num(d.Utilization.GPU) })
 	heat, _ := highest(devices, func(d *gpu.Device) number { return num(d.Thermal.GPU) })
 	return dots(util.text(percent), heat.text(celsius), "gpuwhy")
 }
 
-// highest is the highest reading of the devices that answer, and whose it is.
+// highest returns the highest reading of the devices that answer, and its device.
 func highest(devices []*gpu.Device, measure func(*gpu.Device) number) (most number, whose *gpu.Device) {
 	for _, d := range devices {
 		if n := measure(d); d.State == gpu.StateOK && n.over(most) {
@@ -298,7 +297,7 @@ func newDriver(drivers []gpu.Driver) string {
 	return dots(parts...)
 }
 
-// memoryTotal says how many devices are not in the sum, since they use the machine's memory.
+// memoryTotal sums up GPU memory, and says how many devices it excludes because they use the machine's memory.
 func memoryTotal(t gpu.Totals, most string) Figure {
 	out := Figure{Key: "memory", Label: "GPU memory", Value: show(mebi(t.MemoryUsed), memory), Remark: most}
 	switch {
@@ -311,7 +310,7 @@ func memoryTotal(t gpu.Totals, most string) Figure {
 	return out
 }
 
-// limits adds up limits, if the same devices make the total: others can't be compared.
+// limits adds up limits, if exactly the devices in the total have one; otherwise the two can't be compared.
 func limits(devices []*gpu.Device, measure func(*gpu.Device) (value, limit number)) number {
 	var sum number
 	for _, d := range devices {
@@ -329,10 +328,10 @@ func limits(devices []*gpu.Device, measure func(*gpu.Device) (value, limit numbe
 	return sum
 }
 
-// mostFailures is how many sources of several nodes are told of.
+// mostFailures limits the failing sources that are listed with several nodes.
 const mostFailures = 12
 
-// failures are the sources that can't be read, of nodes whose news come. Of several nodes they are named.
+// failures returns the sources that can't be read, except on silent nodes. With several nodes they include the node.
 func (in *Input) failures() (out []gpu.Failure) {
 	for _, s := range in.Nodes {
 		if in.silent(s.Node) {
@@ -354,8 +353,8 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	out := Failure{
 		Source: f.Source,
 		Since:  failingFor(between(f.Since, now)),
-		What:   sentence(f.Advice.What),
-		Try:    sentence(f.Advice.Try),
+		What:   asSentence(f.Advice.What),
+		Try:    asSentence(f.Advice.Try),
 	}
 	if !f.Next.IsZero() {
 		out.Next = tryingAgainIn(between(now, f.Next))
@@ -363,7 +362,7 @@ func newFailure(f *gpu.Failure, now time.Time) Failure {
 	return out
 }
 
-// formsOn is what forms call the page; empty for the dashboard.
+// formsOn returns the address that forms on the page return to; empty for the start page.
 func (in *Input) formsOn() string {
 	if in.only == nil {
 		return ""

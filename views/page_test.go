@@ -79,7 +79,7 @@ func TestMeters(t *testing.T) {
 		},
 		"not permitted says so": {
 			func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotPermitted) }, 0,
-			Figure{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy may not read it", ""}},
+			Figure{Key: "utilization", Label: "Utilization", Value: Value{"not permitted", Missing, "it exists, but gpuwhy isn’t allowed to read it", ""}},
 		},
 		"memory": {
 			func(d *gpu.Device) { d.Memory.Used, d.Memory.Total = gpu.Of(gpu.Bytes(0)), gpu.Of(gpu.Bytes(8<<30)) }, 1,
@@ -113,7 +113,7 @@ func TestMeters(t *testing.T) {
 			func(d *gpu.Device) {
 				d.Power.Draw, d.Power.EnforcedLimit = gpu.DoubtfulOf[gpu.Watts](600), gpu.Of[gpu.Watts](160)
 			}, 3,
-			Figure{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported like this, and probably wrong: nothing goes by it", ""}, Remark: "of 160\u00a0W", Fill: "100"},
+			Figure{Key: "power", Label: "Power", Value: Value{"600\u00a0W ?", Doubtful, "reported, but probably wrong: gpuwhy doesn’t rely on it", ""}, Remark: "of 160\u00a0W", Fill: "100"},
 		},
 		"power without a limit has no bar": {
 			func(d *gpu.Device) { d.Power.Draw, d.Power.EnforcedLimit = gpu.Of[gpu.Watts](60), gpu.Of[gpu.Watts](0) }, 3,
@@ -133,7 +133,7 @@ func TestMeters(t *testing.T) {
 		},
 		"a passive card": {
 			func(d *gpu.Device) { d.Fans.Count = gpu.Of(0) }, 4,
-			Figure{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it, and gpuwhy can't see those fans", ""}},
+			Figure{Key: "fan", Label: "Fan", Value: Value{"no fan of its own", Missing, "the chassis cools it with fans that gpuwhy can’t see", ""}},
 		},
 		"fans that are not reported": {
 			func(*gpu.Device) {}, 4,
@@ -224,7 +224,7 @@ func TestUseOfTheMachinesMemory(t *testing.T) {
 		a := attribute.Of(d, false)
 		uses := newUses(d, &a)
 		memory, power := uses[0].Facts[0].Means, uses[1].Facts[1].Means
-		if strings.Contains(memory, "the machine’s memory") != unified || strings.Contains(power, "processor’s cores") != unified {
+		if strings.Contains(memory, "the machine’s memory") != unified || strings.Contains(power, "CPU cores’ draw") != unified {
 			t.Errorf("unified %v: %q, %q", unified, memory, power)
 		}
 	}
@@ -245,11 +245,11 @@ func TestNoInstances(t *testing.T) {
 // Who may use a GPU unseen is not said not to be there.
 func TestHiddenProcesses(t *testing.T) {
 	d := device(func(d *gpu.Device) { d.Processes, d.ProcessesPartial = gpu.Of([]gpu.Process{}), gpu.Of(true) })
-	if got := newTile(new(Input), d, noon).Who.Text; got != "no process that can be seen" {
+	if got := newTile(new(Input), d, noon).Who.Text; got != "no visible process" {
 		t.Errorf("the tile says %q", got)
 	}
 	name := func(*gpu.Device) string { return "GPU 0" }
-	if got, want := newUnlisted([]*gpu.Device{d}, name), "gpuwhy may not see all processes of GPU 0."; got != want {
+	if got, want := newUnlisted([]*gpu.Device{d}, name), "gpuwhy has no permission to see all processes on GPU 0."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -284,7 +284,7 @@ func TestHeld(t *testing.T) {
 		gpu.ReasonPowerCap: "power-limited",
 		gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal:     "slowed by heat",
 		gpu.ReasonPowerCap | gpu.ReasonHardwareThermal | 1<<40:    "slowed by heat · power-limited",
-		gpu.ReasonHardwareSlowdown | gpu.ReasonHardwarePowerBrake: "slowed by the hardware's own protection and the power supply",
+		gpu.ReasonHardwareSlowdown | gpu.ReasonHardwarePowerBrake: "slowed by hardware protection and the power supply",
 	} {
 		got := newTile(new(Input), device(func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(reasons) }), noon).Held
 		if got != want {
@@ -316,7 +316,7 @@ func TestProcessRow(t *testing.T) {
 	want := Process{
 		Key: "n/GPU-1/7/0", GPU: "3 · MIG 0", Device: "/gpu/GPU-1", PID: "7", Type: "compute", Name: missing(someProcess), User: absent(gpu.NotReported),
 		Memory: absent(gpu.NotReported), Hue: "p6",
-		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy may not read it", ""},
+		Command: Value{"command not permitted", Missing, "it exists, but gpuwhy isn’t allowed to read it", ""},
 		SM:      Value{Text: "0\u00a0%"},
 		Power:   Value{Text: "42\u00a0W"}, Place: Value{Text: "pod trainer-0"},
 		Running: Value{Text: "1\u00a0min", Title: "since 2026-01-02 11:58:30 UTC"}, Started: "2026-01-02T11:58:30Z",
@@ -359,7 +359,7 @@ func TestUnlisted(t *testing.T) {
 		*device(func(d *gpu.Device) { d.Index, d.State = 1, gpu.StateLost }),
 		*device(func(d *gpu.Device) { d.Index, d.Processes = 2, gpu.Of([]gpu.Process{}) }),
 	}}
-	if got, want := newUnlisted(devicesOf(s), new(Input).name), "The processes of GPU 1 are not known: it does not answer. The driver does not list the processes of GPU 0."; got != want {
+	if got, want := newUnlisted(devicesOf(s), new(Input).name), "Without an answer from GPU 1, the processes there are unknown. The driver doesn’t list the processes on GPU 0."; got != want {
 		t.Errorf("got %q", got)
 	}
 }
@@ -399,8 +399,8 @@ func TestPageWithoutGPU(t *testing.T) {
 	p := NewPage(input(machine("none"), "No GPU can be read."))
 	want := Failure{
 		Source: "nvml", Since: "failing for 20\u00a0min", Next: "trying again in 12\u00a0s",
-		What: "the NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found",
-		Try:  "install the driver, or check that nvidia-smi runs on this machine",
+		What: "The NVIDIA driver is not loaded: libnvidia-ml.so.1 was not found.",
+		Try:  "Install the driver, or check that nvidia-smi runs on this machine.",
 	}
 	if p.in.Nodes.Status() != "no_gpu" || p.FailTitle != "What was tried" || len(p.Failures) != 2 || p.Failures[0] != want {
 		t.Errorf("got %q %q %+v", p.in.Nodes.Status(), p.FailTitle, p.Failures)
@@ -617,7 +617,7 @@ func TestTotalsAreOfTheSameDevices(t *testing.T) {
 		"all known":             {func(*gpu.Device) {}, [2]string{"of 16.0\u00a0GiB", "of 600\u00a0W"}},
 		"a total is missing":    {func(d *gpu.Device) { d.Memory.Total = gpu.Absent[gpu.Bytes](gpu.NotSupported) }, [2]string{"", "of 600\u00a0W"}},
 		"neither is there":      {func(d *gpu.Device) { d.Memory = gpu.Memory{} }, [2]string{"of 8.0\u00a0GiB", "of 600\u00a0W"}},
-		"the machine's memory":  {func(d *gpu.Device) { d.Memory, d.Shared.Unified = gpu.Memory{}, gpu.Of(true) }, [2]string{"of 8.0\u00a0GiB, without 1 GPU in the machine’s memory", "of 600\u00a0W"}},
+		"the machine's memory":  {func(d *gpu.Device) { d.Memory, d.Shared.Unified = gpu.Memory{}, gpu.Of(true) }, [2]string{"of 8.0\u00a0GiB, excluding 1 GPU using the machine’s memory", "of 600\u00a0W"}},
 		"no limit":              {func(d *gpu.Device) { d.Power.EnforcedLimit = gpu.Reading[gpu.Watts]{} }, [2]string{"of 16.0\u00a0GiB", ""}},
 		"a doubtful draw":       {func(d *gpu.Device) { d.Power.Draw = gpu.DoubtfulOf[gpu.Watts](9000) }, [2]string{"of 16.0\u00a0GiB", ""}},
 		"no utilization":        {func(d *gpu.Device) { d.Utilization.GPU = gpu.Absent[gpu.Percent](gpu.NotSupported) }, [2]string{"of 16.0\u00a0GiB", "of 600\u00a0W"}},
@@ -696,10 +696,10 @@ func TestSeveralNodes(t *testing.T) {
 	in := input(nil, "why")
 	in.Nodes = gpu.Nodes{b, a}
 	p := NewPage(in)
-	if cards := p.GPUs.Cards; p.in.place() != "2 nodes" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
+	if cards := p.GPUs.Cards; p.in.place() != "Fleet of 2" || len(cards) != 9 || cards[8].Title != a.Node+" "+gpuName(0) || p.Host != nil || p.Machine != "" {
 		t.Errorf("node %q, %d cards, the last is %q", p.in.place(), len(cards), cards[len(cards)-1].Title)
 	}
-	if p.Answer.Question != "What needs me now?" {
+	if p.Answer.Question != "What needs attention now?" {
 		t.Errorf("it asks %q", p.Answer.Question)
 	}
 }

@@ -25,53 +25,53 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// A PastInput is all that the page of the past is made of. Where Trouble is set, there is no answer, and all below it is empty.
+// A PastInput is the input of the page of the past. If Trouble is set, the fields below it are empty.
 type PastInput struct {
 	Input
-	Asked   url.Values // what the address says
-	NotKept bool       // nothing is kept at all: Trouble says what would change that
+	Asked   url.Values // parameters of the address
+	NotKept bool       // no history is kept: Trouble says how to change that
 	Trouble *gpu.Advice
-	Unclear bool // the trouble is with what is asked, not with what is kept
-	// Unwritten is why nothing is written now, with what to do; empty where it is.
+	Unclear bool // the trouble is with the request, not with the stored history
+	// Unwritten says why history can't be written now, and what to do; empty if it can.
 	Unwritten string
 
-	From, To time.Time      // of the span; all times are written in the zone of From
-	Devices  []store.Device // of which something is known in the span, in the order of nodes and indexes
-	Drawn    []store.Device // those in the picture
+	From, To time.Time      // the span; all times are shown in the zone of From
+	Devices  []store.Device // devices with data in the span, by node and index
+	Drawn    []store.Device // devices in the picture
 	Grid     history.Grid
-	Series   []history.Series // of those in the picture, with the values of [PastColumns]
-	// Sessions are some of those of each device in the picture, and how many there are in all.
+	Series   []history.Series // series of Drawn, with the values of [PastColumns]
+	// Sessions are the longest sessions of each device in the picture, and how many there were.
 	Sessions map[store.Key]PastSessions
 	Story    *history.Story
 	Events   []store.Event   // the oldest first
 	Usage    []history.Usage // by user
 	Daily    [][]history.Usage
-	Times    []time.Time // the spans of Daily: of span i, from Times[i] to Times[i+1]
-	Price    float64     // of a kWh; 0: not known
+	Times    []time.Time // bounds of Daily: element i goes from Times[i] to Times[i+1]
+	Price    float64     // price of a kWh; 0 if unknown
 
-	At          time.Time       // the time at which the machine is shown; zero: none
+	At          time.Time       // the time at which the machine is shown; zero for none
 	Then        *insight.Moment // the machine as it was then
 	ThenTrouble *gpu.Advice     // why it can't be shown
-	Beside      *PastBeside     // what the span is compared with; nil: nothing
+	Beside      *PastBeside     // what the span is compared with; nil for nothing
 }
 
-// PastSessions are the longest processes that were on a device, and how many there were.
+// PastSessions are the longest sessions on a device, and how many there were.
 type PastSessions struct {
 	Longest []store.Session
 	Count   int
 }
 
-// A PastBeside is a second span, or another device, that is drawn as thin lines.
+// A PastBeside is a second span or another device, drawn as thin lines for comparison.
 type PastBeside struct {
-	Name   string // what it is: "the day before", "GPU 3"
+	Name   string // such as "the day before" or "GPU 3"
 	From   time.Time
 	Grid   history.Grid
-	Series map[store.Key]history.Series // by the device in whose lanes it is drawn
+	Series map[store.Key]history.Series // by the device whose lanes it is drawn in
 	Story  *history.Story
 	Usage  []history.Usage // by user
 }
 
-// PastColumns are the quantities of a picture, as columns of [store.DeviceColumns].
+// PastColumns are the quantities of the picture, as indexes into [store.DeviceColumns].
 var PastColumns = func() (out []int) {
 	for _, l := range pastLanes {
 		out = append(out, store.DeviceColumns.Find(l.kept))
@@ -79,14 +79,14 @@ var PastColumns = func() (out []int) {
 	return append(out, store.DeviceColumns.Find("power_enforced_limit"))
 }()
 
-// powerLimit is the place of the power limit in [PastColumns], after those of the lanes.
+// powerLimit is the index of the power limit in [PastColumns], after the lanes.
 var powerLimit = len(pastLanes)
 
-// A pastLane is one quantity of a picture, from floor to top. Without a top, that is the highest of all devices in the picture.
+// A pastLane is one quantity of the picture, from floor to top. A top of 0 is the highest value of all its devices.
 type pastLane struct {
 	key, kept, label string
 	floor, top       float64
-	band             bool // the least and the most are drawn also where there are several devices
+	band             bool // minimum and maximum are drawn even with several devices
 	unit             string
 	format           func(float64) string
 }
@@ -98,7 +98,7 @@ var pastLanes = []pastLane{
 	{"utilization", "utilization_percent", "Work", 0, 100, false, "%", percent},
 }
 
-// A PastLink leads to the same page about something else.
+// A PastLink links to the same page with another parameter.
 type PastLink struct {
 	Label, Path string
 	Chosen      bool
@@ -109,25 +109,25 @@ type PastLane struct {
 	Key, Label string
 	Field      picture.Field
 	Reading    string // the range of its values
-	LimitText  string // what it is held against; empty where there is nothing
+	LimitText  string // its limit; empty if there is none
 }
 
 // A PastDevice is a device in the picture.
 type PastDevice struct {
 	Key, Title, Name string
-	Node, Index      string // the parts of the title; there is no node where all devices are of one
-	Path             string // leads to this device alone; empty where it is alone
+	Node, Index      string // parts of the title; Node is empty if all devices are on one
+	Path             string // link to this device alone; empty if it is alone
 	Who              picture.Field
-	More             string // how many processes have no band
+	More             string // how many processes have no band; may be empty
 	Lanes            []PastLane
 }
 
 // A PastPicture has all devices over one axis of time.
 type PastPicture struct {
-	// Base is when x is 0, in seconds since 1970; a unit of x has Unit seconds, and Page are the units of a tenth of the width.
+	// Base is the time at x = 0, in seconds since 1970. A unit of x is Unit seconds; Page is a tenth of the width, in units.
 	Base, Unit, Page string
-	Clocks           string // from when on the zone's clocks are how far from UTC, in milliseconds: "0:7200000 1792890000000:3600000"
-	Shown            string // the place of the time that is shown; empty: none is, or it is not in the picture
+	Clocks           string // the zone's UTC offsets and when they start, in milliseconds: "0:7200000 1792890000000:3600000"
+	Shown            string // place of the shown time; empty if there is none, or if it is outside the picture
 	Axis             picture.Field
 	Devices          []PastDevice
 }
@@ -140,20 +140,20 @@ type PastThing struct {
 	time              time.Time
 }
 
-// A PastUser is what one user had.
+// A PastUser is the usage of one user.
 type PastUser struct {
 	Name                           Value
 	Hue                            string
 	Held, Busy, Idle, Energy, Cost Value
 	Sessions                       string
-	Bars, Says                     string // the bars by day, in a picture of one unit a day and 20 in height
+	Bars, Says                     string // bars as an SVG path, one unit wide each and at most 20 high; the same in words
 }
 
 // A PastThen is the machine as it was.
 type PastThen struct {
 	Title, Found      string
-	Stamp, Step       string // the step of Back and Forward is in milliseconds
-	Page              *Page  // the page of now, as it was then; nil: there is none, and Trouble says why
+	Stamp, Step       string // its time; the step of Back and Forward in milliseconds
+	Page              *Page  // the start page as it was; nil if there is none, and Trouble says why
 	Back, Forward     PastLink
 	Replay, End       PastLink
 	Playing           bool
@@ -163,33 +163,33 @@ type PastThen struct {
 // A PastPage is the view model of the page of the past.
 type PastPage struct {
 	in                *PastInput
-	kinds             []gpu.Kind // of what is shown, each once
+	kinds             []gpu.Kind // kinds of the data shown, each once
 	Title, Sentence   string
 	Span, Zone        string
-	From, To, ZoneAsk string // what the form has
-	End               string // when the span ended, as the form takes it; "now" where it has not
+	From, To, ZoneAsk string // values of the form
+	End               string // end of the span as the form accepts it; "now" if it has not ended
 	Kept              [][2]string
 	Ranges            []PastLink
 	GPUs              []PastLink
-	Drawn             string // how many of them are in the picture, where there is no room for all; empty: all
+	Drawn             string // how many of them are in the picture; empty if all are
 	Trouble, Try      string
 	Picture           *PastPicture
 	Empty             bool // nothing is known of the span
 	Comparisons       []PastLink
-	Beside            string // the sentence of what it is compared with
+	Beside            string // sentence about what the span is compared with
 	BesideName        string
 	Both              *PastBoth
 	Happened          []PastThing
 	MoreHappened      string
 	Users             []PastUser
 	UsersMore         string
-	ByWhat            string // what the bars of users stand for
+	ByWhat            string // heading of the bars, such as "By hour"
 	HasCost           bool
 	Then              *PastThen
 	Next              []Outlook
 }
 
-// NewPastPage makes the view model.
+// NewPastPage makes the view model of the page of the past.
 func NewPastPage(in PastInput) PastPage {
 	p := PastPage{in: &in, Title: "Past · gpuwhy", From: in.Asked.Get("from"), To: in.Asked.Get("to"), ZoneAsk: in.Asked.Get("tz")}
 	p.End = "now"
@@ -201,8 +201,8 @@ func NewPastPage(in PastInput) PastPage {
 	p.kinds = kindsOf(&in)
 	p.Ranges = p.ranges()
 	if in.Trouble != nil {
-		p.Trouble, p.Try = sentence(capital(in.Trouble.What)+"."), sentence(in.Trouble.Try)
-		p.Sentence = either(in.NotKept, "No past is kept.", either(in.Unclear, p.Trouble, "The past can't be shown now."))
+		p.Trouble, p.Try = asSentence(in.Trouble.What), asSentence(in.Trouble.Try)
+		p.Sentence = either(in.NotKept, "No history is kept.", either(in.Unclear, p.Trouble, "The past can’t be shown now."))
 		if p.Trouble == p.Sentence {
 			p.Trouble = ""
 		}
@@ -216,7 +216,7 @@ func NewPastPage(in PastInput) PastPage {
 	p.Empty = len(in.Series) == 0 && len(in.Story.Causes) == 0 && len(in.Events) == 0 && len(in.Usage) == 0
 	p.GPUs = p.choices()
 	if n := len(in.Drawn); n > 0 && n < len(in.Devices) && len(in.Devices) > fewChoices {
-		p.Drawn = fmt.Sprintf("%d of %d GPUs%s; choose others", n, len(in.Devices), either(len(in.Asked["gpu"]) == 0, ", those that worked most", ""))
+		p.Drawn = fmt.Sprintf("%d of %d GPUs%s; choose others", n, len(in.Devices), either(len(in.Asked["gpu"]) == 0, ", the busiest", ""))
 	}
 	if len(in.Drawn) > 0 {
 		p.Picture = newPastPicture(&in, &p)
@@ -235,7 +235,7 @@ func NewPastPage(in PastInput) PastPage {
 	return p
 }
 
-// kindsOf are the kinds of the GPUs that the page shows. What comes next is of those of now.
+// kindsOf returns the kinds of the GPUs on the page, including the live ones, which forecasts are about.
 func kindsOf(in *PastInput) []gpu.Kind {
 	devices := make(map[store.Key]store.Device, len(in.Devices))
 	for _, d := range in.Devices {
@@ -248,7 +248,7 @@ func kindsOf(in *PastInput) []gpu.Kind {
 	return kinds
 }
 
-// kind is that of all that is shown; empty if there are several.
+// kind returns the kind of all data shown; empty if there are several.
 func (p *PastPage) kind() gpu.Kind {
 	if len(p.kinds) != 1 {
 		return ""
@@ -263,7 +263,7 @@ func (p PastPage) Render(ctx context.Context, w io.Writer) error {
 	}, pastBody(p)).Render(ctx, w)
 }
 
-// zoneOf names the zone of a span, and says whether its clocks were set within it.
+// zoneOf names the time zone of a span, and says if its clocks changed within it.
 func zoneOf(from, to time.Time) string {
 	zone := from.Location().String()
 	if zone == "Local" {
@@ -272,12 +272,12 @@ func zoneOf(from, to time.Time) string {
 	_, before := from.Zone()
 	_, after := to.Zone()
 	if before != after {
-		zone += ", where the clocks were set " + either(after > before, "forward", "back")
+		zone += ", where clocks went " + either(after > before, "forward", "back")
 	}
 	return zone
 }
 
-// Data are the addresses of all that the page shows.
+// Data returns the addresses of the data that the page shows.
 func (p *PastPage) Data() (out []Link) {
 	if p.in.Trouble != nil {
 		return nil
@@ -304,13 +304,13 @@ func (p *PastPage) Data() (out []Link) {
 
 const eventsLabel = "events as JSON"
 
-// EventsPath is the address of all events of the page.
+// EventsPath returns the address of all events of the span.
 func (p *PastPage) EventsPath() string {
 	data := p.Data()
 	return data[slices.IndexFunc(data, func(d Link) bool { return d.Label == eventsLabel })].Path
 }
 
-// path is the address of this page with other values, in pairs. An empty value leaves a name out.
+// path returns the address of this page with other parameters, as pairs of name and value. An empty value drops the name.
 func (p *PastPage) path(pairs ...string) string {
 	values := maps.Clone(p.in.Asked)
 	if values == nil {
@@ -329,7 +329,7 @@ func (p *PastPage) path(pairs ...string) string {
 	return p.in.BasePath + "past"
 }
 
-// pastRanges are those that a click chooses, with what the address says.
+// pastRanges are the spans offered as links, with their values in the address.
 var pastRanges = [][2]string{
 	{"15" + nbsp + "min", "15m"}, {"1" + nbsp + "h", "1h"}, {"6" + nbsp + "h", "6h"}, {"last night", "last night"}, {"24" + nbsp + "h", "24h"},
 	{"7" + nbsp + "d", "7d"}, {"30" + nbsp + "d", "30d"}, {"1" + nbsp + "y", "365d"},
@@ -344,14 +344,14 @@ func (p *PastPage) ranges() (out []PastLink) {
 }
 
 const (
-	// mostChoices is how many devices can be chosen by a link, and fewChoices how many links are always open. Any other is typed:
-	// mostNames are offered then.
+	// mostChoices limits the devices with a link, and fewChoices the links that are not collapsed. Others can be typed, with
+	// mostNames suggestions.
 	mostChoices = 128
 	fewChoices  = 8
 	mostNames   = 2000
 )
 
-// choices are the devices that can be drawn alone, and all.
+// choices returns links to each device alone, and to all.
 func (p *PastPage) choices() (out []PastLink) {
 	if len(p.in.Devices) < 2 {
 		return nil
@@ -366,7 +366,7 @@ func (p *PastPage) choices() (out []PastLink) {
 	return out
 }
 
-// names are what people can type to choose a device, where there are more than links for all.
+// names returns the device names that the form suggests.
 func (p *PastPage) names() (out []string) {
 	for i := range p.in.Devices[:min(len(p.in.Devices), mostNames)] {
 		out = append(out, plain(p.name(&p.in.Devices[i])))
@@ -374,7 +374,7 @@ func (p *PastPage) names() (out []string) {
 	return out
 }
 
-// comparisons are what the span can be compared with.
+// comparisons returns what the span can be compared with.
 func (p *PastPage) comparisons() (out []PastLink) {
 	asked := p.in.Asked.Get("compare")
 	add := func(label, value string, also ...string) {
@@ -399,7 +399,7 @@ func (p *PastPage) comparisons() (out []PastLink) {
 	return out
 }
 
-// name is what the page calls a device; of several nodes each may have its index.
+// name returns the name of a device on the page. With several nodes it includes the node.
 func (p *PastPage) name(d *store.Device) string { return p.nameOf(d.Key()) }
 
 func (p *PastPage) nameOf(k store.Key) string {
@@ -409,7 +409,7 @@ func (p *PastPage) nameOf(k store.Key) string {
 		d := &p.in.Devices[i]
 		several = several || d.Node != p.in.Devices[0].Node
 		if d.Key() == k {
-			if title = gpuName(d.Index); p.kind() == "" && d.Kind != gpu.Live && d.Kind != "" { // else the banner says it of all
+			if title = gpuName(d.Index); p.kind() == "" && d.Kind != gpu.Live && d.Kind != "" { // otherwise the banner says it about all
 				title += " (" + string(d.Kind) + ")"
 			}
 		}
@@ -423,15 +423,24 @@ func (p *PastPage) nameOf(k store.Key) string {
 	return title
 }
 
-// capital begins a text as a sentence does.
+// capital begins a text as a sentence does. Names such as gpuwhy and nvidia-smi keep their small letter.
 func capital(text string) string {
-	if text == "" || text[0] < 'a' || text[0] > 'z' || strings.HasPrefix(text, "gpuwhy") {
+	word, _, _ := strings.Cut(text, " ")
+	if text == "" || text[0] < 'a' || text[0] > 'z' || word == "gpuwhy" || strings.ContainsAny(word, "-_./0123456789") {
 		return text
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// endOf is when a span ended, as a form takes it.
+// asSentence writes a text of an error or a note, which begins small and has no full stop, as a sentence; an empty one stays empty.
+func asSentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return sentence(strings.TrimRight(capital(text), ".") + ".")
+}
+
+// endOf returns the end of a span as the form accepts it.
 func endOf(to, now time.Time) string {
 	if now.Sub(to) < time.Minute {
 		return "now"
@@ -440,10 +449,10 @@ func endOf(to, now time.Time) string {
 	if text := to.Format(layout); text == explain.Clock(to, layout) {
 		return text
 	}
-	return to.Format(time.RFC3339) // the form would take the time of that clock for one of two
+	return to.Format(time.RFC3339) // the clock shows this time twice, so the form needs the offset
 }
 
-// spanOf writes a span in its zone, with years where it is not all of this year.
+// spanOf writes a span in its zone, with years unless all of it is in this year.
 func spanOf(from, to, now time.Time) string {
 	layout := "Mon 2 Jan 15:04"
 	if year := now.In(from.Location()).Year(); from.Year() != year || to.Year() != year {
@@ -457,14 +466,14 @@ func spanOf(from, to, now time.Time) string {
 }
 
 const (
-	// pastThings is how many things that happened are listed, and openThings how many of them are always seen.
+	// pastThings limits the events listed, and openThings those that are not collapsed.
 	pastThings = 80
 	openThings = 12
-	// aboutNow is how far apart the same may happen to several devices and be one thing.
+	// aboutNow is how far apart the same event on several devices may be to count as one.
 	aboutNow = 5 * time.Minute
 )
 
-// happened are tales and events by time. Of too many the worst and then the newest stay.
+// happened returns tales and events by time. If there are too many, the worst and then the newest are kept.
 func (p *PastPage) happened() ([]PastThing, string) {
 	var out []PastThing
 	layout := "15:04"
@@ -477,7 +486,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 	thing := func(t time.Time, of store.Key, severity, text string) {
 		t = latest(t, p.in.From).In(p.in.From.Location())
 		row := PastThing{Time: explain.Clock(t, layout), Stamp: stamp(t), Path: p.path("at", rfc3339(t)), Severity: severity, Text: sentence(text), time: t}
-		if name := p.nameOf(of); of != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name what they are of
+		if name := p.nameOf(of); of != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name their device
 			row.Of = name
 		}
 		out = append(out, row)
@@ -491,12 +500,12 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		thing(t.From, store.Key{}, severity, t.Statement()+p.until(t, layout)+".")
 	}
 	for _, e := range p.told() {
-		text := history.Earlier(e.Text) // as earlier versions kept it
+		text := history.Earlier(e.Text) // in the form that earlier versions stored
 		switch {
 		case e.times > 1 && e.ends():
 			continue
 		case e.times > 1:
-			text += fmt.Sprintf(" It was so %s, last at %s.", timesOver(e.times), explain.Clock(e.last.In(p.in.From.Location()), layout))
+			text += fmt.Sprintf(" This happened %s, last at %s.", timesOver(e.times), explain.Clock(e.last.In(p.in.From.Location()), layout))
 		}
 		thing(e.Time, e.Key, e.Severity, text)
 		switch {
@@ -514,7 +523,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 			return cmp.Or(cmp.Compare(rank[b.Severity], rank[a.Severity]), b.time.Compare(a.time))
 		})
 		out = out[:pastThings]
-		more = explain.Plural(n, "more thing is", "more things are") + " not listed: choose a shorter span, or read all "
+		more = explain.Plural(n, "more event is", "more events are") + " not listed: choose a shorter span, or read them all "
 	}
 	slices.SortStableFunc(out, func(a, b PastThing) int { return a.time.Compare(b.time) })
 	return out, more
@@ -529,18 +538,18 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// until says how long a tale lasted; when it began stands before it.
+// until says how long a tale lasted; its start is shown before it.
 func (p *PastPage) until(t *history.Tale, layout string) string {
 	end := explain.Clock(t.To.In(p.in.From.Location()), layout)
 	first, last := t.From.Sub(p.in.From) < time.Second, p.in.To.Sub(t.To) < time.Second
 	text := ""
 	switch length := t.To.Sub(t.From); {
 	case t.Times > 1:
-		text = fmt.Sprintf(", %s%s, %s in all", timesOver(t.Times), either(last, "", " until "+end), span(t.Lasted.Seconds()))
+		text = fmt.Sprintf(", %s%s, %s in total", timesOver(t.Times), either(last, "", " until "+end), span(t.Lasted.Seconds()))
 	case first && last:
 		text = " the whole time"
 	case last:
-		text = ", and goes on"
+		text = ", and continues"
 	case first:
 		text = " until " + end
 	case length >= time.Second:
@@ -549,31 +558,31 @@ func (p *PastPage) until(t *history.Tale, layout string) string {
 	return text + t.Besides
 }
 
-// timesOver is how often something was that was more than once.
+// timesOver writes how often something happened, for n > 1.
 func timesOver(n int) string { return either(n == 2, "twice", strconv.Itoa(n)+" times") }
 
-// A pastTold is an event, and how often it came again.
+// A pastTold is an event, and how often it happened.
 type pastTold struct {
 	store.Event
 	times int
 	last  time.Time
-	also  []store.Key // the others that it happened to at about the same time
+	also  []store.Key // others that it happened to at about the same time
 }
 
-// ends reports whether it is only the end of what another event tells.
+// ends reports whether the event is only the end of another one.
 func (e *pastTold) ends() bool {
 	return bytes.Contains(e.Data, []byte(`"phase":"ends"`)) || bytes.Contains(e.Data, []byte(`"state":"ok"`))
 }
 
-// toldBy are the kinds of tales that tell what events of a kind do, too.
+// toldBy maps kinds of events to the kinds of tales that already cover them.
 var toldBy = map[string][]explain.Kind{
 	"state": {explain.Lost, explain.NotAnswering}, "throttling": {explain.LimitedByHeat}, "xid": {explain.DriverError}, "fault": {explain.DriverError},
 }
 
-// figures are what differs between two alerts of the same thing.
+// figures matches what differs between two alerts about the same thing.
 var figures = regexp.MustCompile(`[0-9]+`)
 
-// told are the events without those that tales tell, each once.
+// told returns the events that no tale covers, each once.
 func (p *PastPage) told() (out []pastTold) {
 	type same struct {
 		of   store.Key
@@ -591,7 +600,7 @@ func (p *PastPage) told() (out []pastTold) {
 		}
 		text := e.Text
 		if of, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert {
-			// Work is told by tales, and that an alert's data were gone tells of gpuwhy.
+			// Tales cover work, and missing data of an alert is about gpuwhy.
 			if e.Severity == "info" || strings.HasPrefix(of, "data_") {
 				continue
 			}
@@ -608,7 +617,7 @@ func (p *PastPage) told() (out []pastTold) {
 	return p.joined(out)
 }
 
-// joined are events in which what happened to several devices of a node, or to several machines, at about the same time is one.
+// joined merges events that happened to several devices of a node, or to several machines, at about the same time.
 func (p *PastPage) joined(told []pastTold) (out []pastTold) {
 	type same struct{ node, kind, text string }
 	index := map[store.Key]string{}
@@ -618,7 +627,7 @@ func (p *PastPage) joined(told []pastTold) (out []pastTold) {
 	known := map[same]int{}
 	for i := range told {
 		e := &told[i]
-		// Only of a few kinds is the text such that it can be said of several.
+		// Only the texts of a few kinds also work for several devices.
 		text, isOf := strings.CutPrefix(plain(e.Text), index[e.Key]+" ")
 		isOf = isOf && index[e.Key] != "" && (e.Kind == "state" || e.Kind == "throttling" && !e.ends())
 		key := same{e.Node, e.Kind, text}
@@ -658,7 +667,7 @@ func (p *PastPage) joined(told []pastTold) (out []pastTold) {
 	return out
 }
 
-// devices are those of the page, by key.
+// devices returns the devices of the page by key.
 func (p *PastPage) devices() map[store.Key]store.Device {
 	out := map[store.Key]store.Device{}
 	for i := range p.in.Devices {
@@ -667,13 +676,13 @@ func (p *PastPage) devices() map[store.Key]store.Device {
 	return out
 }
 
-// rfc3339 is a time in an address.
+// rfc3339 writes a time for an address.
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// pastUsers is how many users the table has.
+// pastUsers limits the rows of the table of users.
 const pastUsers = 40
 
-// users fills in who used what.
+// users fills in the usage by user.
 func (p *PastPage) users() {
 	in := p.in
 	p.HasCost = in.Price > 0
@@ -714,12 +723,12 @@ func (p *PastPage) users() {
 
 func userName(name string) Value {
 	if name == "" {
-		return Value{Text: "not known", Mark: Missing}
+		return Value{Text: "unknown", Mark: Missing}
 	}
 	return Value{Text: clean(name, longestName)}
 }
 
-// unitOf names the spans between times.
+// unitOf names the unit between two times: hour, day or month.
 func unitOf(times []time.Time) string {
 	switch length := times[len(times)/2].Sub(times[len(times)/2-1]); {
 	case length < 20*time.Hour:
@@ -733,7 +742,7 @@ func unitOf(times []time.Time) string {
 
 func hours(d time.Duration) Value { return Value{Text: span(d.Seconds())} }
 
-// bars draws lengths as bars.
+// bars draws durations as bars.
 func bars(list []time.Duration, most time.Duration) string {
 	var out strings.Builder
 	for i, d := range list {
@@ -744,24 +753,24 @@ func bars(list []time.Duration, most time.Duration) string {
 	return out.String()
 }
 
-// mostAt says when most was used.
+// mostAt says when usage was highest.
 func (p *PastPage) mostAt(list []time.Duration) string {
 	i := slices.Index(list, slices.Max(list))
 	layout := map[string]string{"hour": "Mon 15:04", "day": "Mon 2 Jan", "month": "January 2006"}[unitOf(p.in.Times)]
 	return "Most: " + span(list[i].Seconds()) + ", " + explain.Clock(p.in.Times[i], layout)
 }
 
-// then is the machine as it was.
+// then makes the machine as it was.
 func (p *PastPage) then() *PastThen {
 	in := p.in
 	at := in.At.In(in.From.Location())
 	step := max(in.Grid.Step, 10*time.Second)
-	// A replay goes on by a minute a second.
+	// A replay advances by a minute per second.
 	const minute = time.Minute
 	t := &PastThen{
 		Title: explain.Clock(at, "Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(at), Step: exact(float64(step.Milliseconds())),
 		Back:    PastLink{Label: span(step.Seconds()) + " back", Path: p.path("at", rfc3339(at.Add(-step)))},
-		Forward: PastLink{Label: span(step.Seconds()) + " on", Path: p.path("at", rfc3339(at.Add(step)))},
+		Forward: PastLink{Label: span(step.Seconds()) + " forward", Path: p.path("at", rfc3339(at.Add(step)))},
 		Replay:  PastLink{Label: "Replay at 60 ×", Path: p.path("at", rfc3339(at.Add(minute)), "play", "60")},
 		End:     PastLink{Label: "Close", Path: p.path("at", "")},
 		Playing: in.Asked.Get("play") == "60",
@@ -771,7 +780,7 @@ func (p *PastPage) then() *PastThen {
 	}
 	if in.Then == nil {
 		if in.ThenTrouble != nil {
-			t.Trouble, t.TryAgain = sentence(capital(in.ThenTrouble.What)+"."), sentence(in.ThenTrouble.Try)
+			t.Trouble, t.TryAgain = asSentence(in.ThenTrouble.What), asSentence(in.ThenTrouble.Try)
 		}
 		return t
 	}
@@ -780,7 +789,7 @@ func (p *PastPage) then() *PastThen {
 	return t
 }
 
-// sayEarlier lets texts of a time that is past count from that time: who reads "30 s ago" takes it for now.
+// sayEarlier rewrites relative times of a past moment: readers would take "30 s ago" as before now.
 func (p *Page) sayEarlier() {
 	texts := []*string{&p.Answer.Before, &p.Answer.After, &p.Answer.Then, &p.Answer.Rest, &p.Why}
 	for i := range p.Causes {
@@ -795,14 +804,14 @@ func (p *Page) sayEarlier() {
 	}
 }
 
-// pageOf is the page of now as it was at that Moment. What would be of use only now is left out, and links stay in the past.
+// pageOf makes the start page as it was at a Moment, without what only helps now. Its links stay in the past.
 func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	fleet := m.Alone()
 	a := fleet.Answer()
 	in := p.in.Input
 	in.Node, in.Several = m.Snapshot.Node, false
 	in.Nodes, in.Now, in.Alerts, in.PastAlerts = fleet.Nodes(), m.Snapshot.Time, nil, nil
-	in.Recent = nil // it is about now
+	in.Recent = nil // it is about the present
 	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
 	in.Layers.Action.Text, in.Layers.Action.Command = "", ""
 	in.Attribution = func(d *gpu.Device) *attribute.Attribution {

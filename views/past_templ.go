@@ -50,7 +50,7 @@ func pastBody(p PastPage) templ.Component {
 			}
 			ctx = templ.InitializeContext(ctx)
 			if len(p.kinds) > 1 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<section class=\"banner\" id=\"partly-not-real\" aria-label=\"Not all of this is real\"><strong>Not all of this is real.</strong> GPUs that are marked as simulated or recorded are not of this machine as it is. What is summed up by user has them too.</section>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<section class=\"banner\" id=\"partly-not-real\" aria-label=\"Some of this is not real\"><strong>Some of this is not real.</strong> GPUs marked as simulated or recorded are not live GPUs of this machine. Totals by user include them.</section>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -85,7 +85,7 @@ func pastBody(p PastPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "What was, ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "The past, ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -381,7 +381,7 @@ func pastForm(p PastPage) templ.Component {
 	})
 }
 
-// pastLinks are a choice of one.
+// pastLinks is a choice of one among several links.
 func pastLinks(label string, list []PastLink) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -556,7 +556,7 @@ func pastNothing() templ.Component {
 			templ_7745c5c3_Var23 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<section class=\"panel\" id=\"past-nothing\"><p>There is no reading, no process and no event of that time.</p><p class=\"try\">choose a longer or a later span</p></section>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 44, "<section class=\"panel\" id=\"past-nothing\"><p>No readings, processes or events are known for that time.</p><p class=\"try\">Choose a longer or later span.</p></section>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -564,7 +564,7 @@ func pastNothing() templ.Component {
 	})
 }
 
-// pastPicture has all devices over one axis of time. A script adds the cursor.
+// pastPicture shows all devices over one time axis. A script adds the cursor.
 func pastPicture(p PastPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -587,7 +587,7 @@ func pastPicture(p PastPage) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		v := p.Picture
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<section class=\"past-block\" aria-labelledby=\"past-picture-title\"><div class=\"head\"><h2 id=\"past-picture-title\">Who worked, and what it did</h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<section class=\"past-block\" aria-labelledby=\"past-picture-title\"><div class=\"head\"><h2 id=\"past-picture-title\">Who worked, and what that did</h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -628,14 +628,14 @@ func pastPicture(p PastPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "\"><label>GPU or node <input name=\"gpu\" list=\"past-names\" placeholder=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 49, "\"><label>GPU or machine <input name=\"gpu\" list=\"past-names\" placeholder=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var27 string
 			templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs(p.names()[0])
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `past.templ`, Line: 126, Col: 80}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `past.templ`, Line: 126, Col: 83}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 			if templ_7745c5c3_Err != nil {
@@ -844,7 +844,7 @@ func pastPicture(p PastPage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "</div></div><span class=\"unseen\" id=\"picture-says\" role=\"status\" data-own></span><p class=\"note\" id=\"past-key\">Heat is the temperature, work the utilization. Power has the colours of those who drew it, an estimate; grey: at rest, or not known whose. Dotted: the limit. Where nothing is drawn, nothing was read. <span class=\"past-scripted\">Click to see the machine as it was then, drag to choose a span. <span class=\"past-keys\">With keys: ← → Home End move the cursor, with Shift they choose a span, Enter shows it, Esc ends it.</span></span></p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "</div></div><span class=\"unseen\" id=\"picture-says\" role=\"status\" data-own></span><p class=\"note\" id=\"past-key\">Heat is the temperature, work the utilization. Power is colored by user, an estimate; grey is idle draw, or of unknown users. Dotted lines are limits. Gaps: nothing was read. <span class=\"past-scripted\">Click to see the machine as it was then, drag to select a span. <span class=\"past-keys\">Keys: ← → Home End move the cursor, with Shift they select a span, Enter shows it, Esc cancels.</span></span></p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1123,7 +1123,7 @@ func pastDevice(d PastDevice) templ.Component {
 	})
 }
 
-// pastName has the node on a line of its own: the index is never cut.
+// pastName puts the node on its own line, so the index is never cut off.
 func pastName(d PastDevice) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1203,7 +1203,7 @@ func pastHappened(p PastPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(p.Happened) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 100, "<p class=\"none\">Nothing that would be told.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 100, "<p class=\"none\">Nothing to report.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1222,7 +1222,7 @@ func pastHappened(p PastPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var56 string
-				templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(explain.Plural(n, "later thing", "later things"))
+				templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(explain.Plural(n, "later event", "later events"))
 				if templ_7745c5c3_Err != nil {
 					return templ.Error{Err: templ_7745c5c3_Err, FileName: `past.templ`, Line: 213, Col: 64}
 				}
@@ -1449,7 +1449,7 @@ func pastUse(p PastPage) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 122, "</th><th scope=\"col\" class=\"n\">GPU time</th><th scope=\"col\" class=\"n\">at work</th><th scope=\"col\" class=\"n\">held idle</th><th scope=\"col\" class=\"n\">Energy</th>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 122, "</th><th scope=\"col\" class=\"n\">GPU time</th><th scope=\"col\" class=\"n\">At work</th><th scope=\"col\" class=\"n\">Held idle</th><th scope=\"col\" class=\"n\">Energy</th>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1617,7 +1617,7 @@ func pastUse(p PastPage) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 139, "</td><td class=\"n\" data-label=\"at work\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 139, "</td><td class=\"n\" data-label=\"At work\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1630,7 +1630,7 @@ func pastUse(p PastPage) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 140, "</td><td class=\"n\" data-label=\"held idle\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 140, "</td><td class=\"n\" data-label=\"Held idle\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1719,7 +1719,7 @@ func pastUse(p PastPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 150, "Energy is above rest, an estimate.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 150, "Energy is an estimate of the draw above idle.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1732,7 +1732,7 @@ func pastUse(p PastPage) templ.Component {
 	})
 }
 
-// pastBoth has two spans, or two devices, side by side.
+// pastBoth compares two spans or two devices side by side.
 func pastBoth(b *PastBoth) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -1785,7 +1785,7 @@ func pastBoth(b *PastBoth) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(b.Users) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 155, "<p class=\"none\">Nobody used a GPU, then or now.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 155, "<p class=\"none\">Nobody used a GPU in either.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1844,7 +1844,7 @@ func pastBoth(b *PastBoth) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 162, "</th><th scope=\"col\" class=\"n\">difference</th>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 162, "</th><th scope=\"col\" class=\"n\">Difference</th>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1970,7 +1970,7 @@ func pastBoth(b *PastBoth) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 175, "</td><td class=\"n\" data-label=\"difference\"")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 175, "</td><td class=\"n\" data-label=\"Difference\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -2025,7 +2025,7 @@ func pastBoth(b *PastBoth) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 182, "<p class=\"note\">Energy is above rest, an estimate.</p></section>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 182, "<p class=\"note\">Energy is an estimate of the draw above idle.</p></section>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2033,7 +2033,7 @@ func pastBoth(b *PastBoth) templ.Component {
 	})
 }
 
-// pastNext is what is forecast of the devices, from now on.
+// pastNext shows the forecasts of the devices, from now on.
 func pastNext(p PastPage) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2055,7 +2055,7 @@ func pastNext(p PastPage) templ.Component {
 			templ_7745c5c3_Var99 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 183, "<section class=\"panel\" id=\"past-next\" aria-labelledby=\"past-next-title\"><h2 id=\"past-next-title\">What comes next</h2><p class=\"note\">From now on, whatever span is shown above.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 183, "<section class=\"panel\" id=\"past-next\" aria-labelledby=\"past-next-title\"><h2 id=\"past-next-title\">What comes next</h2><p class=\"note\">From now on, regardless of the span above.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -2071,7 +2071,7 @@ func pastNext(p PastPage) templ.Component {
 	})
 }
 
-// pastThen is the machine as it was: what the page of now showed then, with a bar that goes to other times.
+// pastThen is the machine as it was: what the start page showed then, with a bar to move through time.
 func pastThen(t *PastThen, live string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -2308,20 +2308,20 @@ func pastThen(t *PastThen, live string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 204, "<p class=\"note\">This is the page as it was, not as it is now. It was read at ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 204, "<p class=\"note\">This is the page as it was, not as it is now, read at ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var116 string
 			templ_7745c5c3_Var116, templ_7745c5c3_Err = templ.JoinStringErrs(t.Found)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `past.templ`, Line: 364, Col: 90}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `past.templ`, Line: 364, Col: 83}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var116))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 205, ". <span class=\"past-scripted past-keys\">← and → go to other times, Esc closes it.</span></p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 205, ". <span class=\"past-scripted past-keys\">← and → move through time, Esc closes this.</span></p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -75,13 +75,13 @@ func TestPastPage(t *testing.T) {
 	if len(d.Lanes) != 3 || d.Lanes[0].Reading != "10–30\u00a0W" || !strings.Contains(d.Lanes[0].Field.Says, "Power of GPU 0: 10") {
 		t.Errorf("a lane that nobody has is there, or %+v", d.Lanes[0])
 	}
-	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "For 3\u00a0h 0\u00a0min in all nothing was read.") {
+	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "Nothing was read for 3\u00a0h 0\u00a0min in total.") {
 		t.Errorf("%q", says)
 	}
 	if b := d.Who.Bands; len(b) != 2 || d.More != "+3 more" || b[0].Left != "0.00%" || b[0].Room != "75.00%" || b[0].Began || b[1].Width == "0" || d.Who.Pixels != "18" {
 		t.Errorf("%+v", d.Who)
 	}
-	if p.Picture.Devices[1].More != "" || p.Picture.Devices[1].Who.Says != "Nobody was on GPU 1." {
+	if p.Picture.Devices[1].More != "" || p.Picture.Devices[1].Who.Says != "No process ran on GPU 1." {
 		t.Errorf("%+v", p.Picture.Devices[1])
 	}
 	if u := p.Users[0]; u.Energy.Text != "2.0\u00a0kWh" || u.Cost.Text != "1.00" || u.Says != "Most: 12\u00a0h 0\u00a0min, "+noon.Add(-24*time.Hour).Format("Mon 15:04") || len(runText.FindAllString(u.Bars, -1)) != 2 {
@@ -200,9 +200,9 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Of, "\u00a0", " "))
 	}
 	want := []string{
-		"|a.py ran on GPU 0, 3 times, 2 h 0 min in all.|", "|GPU 0 (RTX) is slowed down by power. It was so twice, last at " + hour(3).Format("15:04") + ".|",
+		"|a.py ran GPU 0, 3 times, 2 h 0 min in total.|", "|GPU 0 (RTX) is slowed down by power. This happened twice, last at " + hour(3).Format("15:04") + ".|",
 		"critical|GPU 0 was lost for 1 h 0 min.|", "|Another GPU is lost.|GPU 0",
-		"|GPU 0 is at 88 °C. It was so twice, last at " + hour(10).Format("15:04") + ".|",
+		"|GPU 0 is at 88 °C. This happened twice, last at " + hour(10).Format("15:04") + ".|",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant\n%q", got, want)
@@ -251,7 +251,7 @@ func TestTheSameOfSeveralGPUsIsOneThing(t *testing.T) {
 	for i, node := range []string{"m", "n", "m", "n"} {
 		in.Events = append(in.Events, store.Event{Key: store.Key{Node: node}, Kind: "started", Time: in.From.Add(time.Duration(i) * time.Minute), Text: "gpuwhy started."})
 	}
-	check("gpuwhy started. It was so twice, last at " + in.From.Add(3*time.Minute).Format("15:04") + ".|2 machines")
+	check("gpuwhy started. This happened twice, last at " + in.From.Add(3*time.Minute).Format("15:04") + ".|2 machines")
 }
 
 // A thousand things that happened, users and processes make no longer a page than fits.
@@ -271,10 +271,10 @@ func TestThePastIsBounded(t *testing.T) {
 		t.Errorf("%d things, %d users", len(p.Happened), len(p.Users))
 	}
 	text := render(t, p)
-	if open, _, _ := strings.Cut(text, `id="past-later"`); strings.Count(open, "<li data-severity") != openThings || !strings.Contains(text, "68 later things") {
+	if open, _, _ := strings.Cut(text, `id="past-later"`); strings.Count(open, "<li data-severity") != openThings || !strings.Contains(text, "68 later events") {
 		t.Error("not the first of them are seen")
 	}
-	if want := "not listed: choose a shorter span, or read all <a href=\"/api/events?from="; !strings.Contains(text, want) {
+	if want := "not listed: choose a shorter span, or read them all <a href=\"/api/events?from="; !strings.Contains(text, want) {
 		t.Error("it is not said where all are")
 	}
 	if d := p.Picture.Devices[0]; len(d.Who.Bands) != pastBands || d.More != fmt.Sprintf("+%d more", 1000-pastBands) || d.Who.Height > 2*bandRow {
@@ -302,7 +302,7 @@ func TestWhichGPUsAreDrawn(t *testing.T) {
 		t.Errorf("%q %q", d.Node, d.Index)
 	}
 	text := render(t, p)
-	if want := `<summary>8 of 24 GPUs, those that worked most; choose others</summary>`; !strings.Contains(text, want) {
+	if want := `<summary>8 of 24 GPUs, the busiest; choose others</summary>`; !strings.Contains(text, want) {
 		t.Error("it is not said that some are not drawn")
 	}
 	in.Drawn, in.Asked = in.Devices[8:9], url.Values{"gpu": {"GPU-8"}}
@@ -398,12 +398,12 @@ func TestPastTrouble(t *testing.T) {
 		Trouble: &gpu.Advice{What: `"<soon>" is not a span of time`, Try: "write it like last night"},
 	})
 	text := render(t, p)
-	for _, want := range []string{"&lt;soon&gt;", "write it like last night", `action="/x/past"`} {
+	for _, want := range []string{"&lt;soon&gt;", "Write it like last night.", `action="/x/past"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	for unclear, want := range map[bool]string{true: "\"<soon>\" is not a span of time.", false: "The past can't be shown now."} {
+	for unclear, want := range map[bool]string{true: "\"<soon>\" is not a span of time.", false: "The past can’t be shown now."} {
 		p := NewPastPage(PastInput{
 			Input: Input{Now: noon, BasePath: "/x/", Asset: asset}, Unclear: unclear,
 			Trouble: &gpu.Advice{What: `"<soon>" is not a span of time`, Try: "write it like last night"},

@@ -11,25 +11,25 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 )
 
-// A PastBoth is who used what in the span of the page, and in what it is compared with.
+// A PastBoth compares usage in the span of the page with usage in the other span or on the other device.
 type PastBoth struct {
-	This, Other string // what the two are called
+	This, Other string // names of the two
 	Labels      []string
 	Users       []PastBothUser
-	Notes       []string // what was not seen of the two, and who is not listed
+	Notes       []string // what was not read in either, and how many users are not listed
 }
 
 // A PastBothUser is one user, with a figure for each label.
 type PastBothUser struct {
 	Name    Value
-	Hue     string // empty of all users together
+	Hue     string // empty for all users together
 	Figures []PastBothFigure
 }
 
-// A PastBothFigure is what a user had in both, and how much more that is in the span of the page.
+// A PastBothFigure is a user's figure in both, and the difference.
 type PastBothFigure struct{ This, Other, More Value }
 
-// both compares who used what. It is nil where nothing is known of what the span is compared with.
+// both compares usage. It returns nil if there is no data to compare with.
 func (p *PastPage) both() *PastBoth {
 	in, b := p.in, p.in.Beside
 	if len(b.Story.Causes) == 0 && len(b.Usage) == 0 {
@@ -46,7 +46,7 @@ func (p *PastPage) both() *PastBoth {
 	all := [2]history.Usage{{Joules: gpu.Of(0.0)}, {Joules: gpu.Of(0.0)}}
 	for side, list := range [][]history.Usage{in.Usage, b.Usage} {
 		for _, u := range list {
-			if of[u.Name] == nil { // who had no process there drew nothing
+			if of[u.Name] == nil { // without a process there, a user drew nothing
 				of[u.Name] = &[2]history.Usage{{Name: u.Name, Joules: gpu.Of(0.0)}, {Name: u.Name, Joules: gpu.Of(0.0)}}
 			}
 			of[u.Name][side] = u
@@ -72,13 +72,13 @@ func (p *PastPage) both() *PastBoth {
 		unread time.Duration
 	}{{out.This, unread(in.Series, in.Grid, in.Now)}, {out.Other, unread(theirs, b.Grid, in.Now)}} {
 		if side.unread > 0 {
-			out.Notes = append(out.Notes, sentence("Of "+side.name+" nothing was read for "+span(side.unread.Seconds())+": who used what then is not known."))
+			out.Notes = append(out.Notes, sentence(capital(side.name)+": nothing was read for "+span(side.unread.Seconds())+", so who used what then is unknown."))
 		}
 	}
 	return out
 }
 
-// added is the sum of what is known.
+// added sums up known values.
 func added(a, b gpu.Reading[float64]) gpu.Reading[float64] {
 	if !b.Present() {
 		return a
@@ -86,8 +86,8 @@ func added(a, b gpu.Reading[float64]) gpu.Reading[float64] {
 	return gpu.Of(a.Or(0) + b.Or(0))
 }
 
-// unread is for how long no device was read, of the part of a grid that is over. A step or two are none: they are only in part within
-// the span.
+// unread returns for how long no device was read in the past part of a grid. It ignores a step or two, which may be only partly
+// within the span.
 func unread(of []history.Series, g history.Grid, now time.Time) time.Duration {
 	missing, past := 0, 0
 	for i := range g.Len() {
@@ -111,7 +111,7 @@ func unread(of []history.Series, g history.Grid, now time.Time) time.Duration {
 	return time.Duration(missing) * g.Step
 }
 
-// figures are those of a user in both.
+// figures returns a user's figures in both.
 func (p *PastPage) figures(u *[2]history.Usage) (out []PastBothFigure) {
 	length := func(of func(*history.Usage) time.Duration) {
 		a, b := of(&u[0]), of(&u[1])
@@ -136,7 +136,7 @@ func (p *PastPage) figures(u *[2]history.Usage) (out []PastBothFigure) {
 	return out
 }
 
-// moreBy writes a difference with its sign; one that would read as nothing is "same".
+// moreBy writes a difference with its sign; "same" if it rounds to zero.
 func moreBy(v float64, format func(float64) string) string {
 	switch text := format(max(v, -v)); {
 	case text == format(0):

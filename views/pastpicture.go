@@ -15,20 +15,20 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// perStep is how many units of a picture's width a step has: readings are drawn in its middle.
+// perStep is the width of a step in units of the picture: readings are drawn in its middle.
 const perStep = 2
 
-// axisOf is the time of a grid, by the clocks of a zone.
+// axisOf returns the time axis of a grid, in the time zone of the span.
 func axisOf(g history.Grid, zone *time.Location) picture.Axis {
 	return picture.Axis{From: g.From.In(zone), To: g.Time(g.Len()).In(zone), Zero: g.From, Unit: g.Step / perStep}
 }
 
-// stepsOf are those of a grid on an axis, whose first step begins with it.
+// stepsOf returns the steps of a grid on an axis that starts with its first step.
 func stepsOf(g history.Grid, a picture.Axis) picture.Steps {
 	return picture.Steps{Axis: a, Begin: a.From, Step: g.Step, Middle: true, First: a.From, Last: a.To}
 }
 
-// clocksOf says how far the clocks are from UTC: a browser may not know the zone, and the zone may have no name.
+// clocksOf writes the UTC offsets of a span: a browser may not know the zone, and the zone may have no name.
 func clocksOf(from, to time.Time) string {
 	var out []string
 	for from.Before(to) {
@@ -90,7 +90,7 @@ func newPastPicture(in *PastInput, p *PastPage) *PastPicture {
 	return out
 }
 
-// newPastLane is a quantity of a device, with what it is held against and what it is compared with.
+// newPastLane makes the lane of a quantity, with its limit and its comparison.
 func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, bare picture.Field, steps picture.Steps, top float64) PastLane {
 	l, values, alone := &pastLanes[lane], columns[lane], len(in.Drawn) == 1
 	const room = pastHeight / 22 // above the highest value, and below the lowest
@@ -117,7 +117,7 @@ func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, 
 			drawn.Limit.Y, out.LimitText = out.Field.Part(scale.Y(limit)), slowsAt(celsius(limit))
 		}
 	}
-	if alone || l.band && len(drawn.Layers) == 0 { // of several there is no room for both
+	if alone || l.band && len(drawn.Layers) == 0 { // with several devices there is no room for both
 		if d := steps.Between(column(values, least), column(values, most), scale); d != "" {
 			drawn.Areas = []picture.Path{{Class: "spread", D: d}}
 		}
@@ -132,7 +132,7 @@ func newPastLane(in *PastInput, k store.Key, lane int, columns [][]store.Value, 
 	return out
 }
 
-// column is one figure of values, NaN where nothing was read.
+// column returns one figure of each value; NaN if nothing was read.
 func column(values []store.Value, figure func(*store.Value) float64) []float32 {
 	out := make([]float32, len(values))
 	for i := range values {
@@ -147,8 +147,8 @@ func least(v *store.Value) float64  { return v.Least }
 func middle(v *store.Value) float64 { return v.Mean }
 func most(v *store.Value) float64   { return v.Most }
 
-// known is the span of which something can be known of the devices in the picture. Steps at its ends go beyond it: when the
-// first reading was, the causes know.
+// known returns the span in which the devices in the picture can have data. Steps at its ends go beyond it; the causes tell
+// when the first reading was.
 func (in *PastInput) known() (first, last time.Time) {
 	point := in.Grid.Len()
 	for i := range in.Series {
@@ -169,7 +169,7 @@ func (in *PastInput) known() (first, last time.Time) {
 	return first, last
 }
 
-// inShort leaves out the middle of a long name: what differs between two is mostly at an end.
+// inShort cuts the middle out of a long name: names usually differ at an end.
 func inShort(name string) string {
 	const head, tail = 7, 6
 	runes := []rune(name)
@@ -179,7 +179,7 @@ func inShort(name string) string {
 	return string(runes[:head]) + "…" + string(runes[len(runes)-tail:])
 }
 
-// seriesOf is that of a device; one of gaps where nothing was read.
+// seriesOf returns the series of a device; only gaps if nothing was read.
 func seriesOf(all []history.Series, k store.Key, g history.Grid) history.Series {
 	if i := slices.IndexFunc(all, func(s history.Series) bool { return s.Key == k }); i >= 0 {
 		return all[i]
@@ -191,14 +191,14 @@ func seriesOf(all []history.Series, k store.Key, g history.Grid) history.Series 
 	return out
 }
 
-// read reports whether some device has a value of a lane: what no device has takes no room.
+// read reports whether any device has a value for a lane; otherwise the lane is left out.
 func read(in *PastInput, lane int) bool {
 	return slices.ContainsFunc(in.Series, func(s history.Series) bool {
 		return slices.ContainsFunc(s.Values[lane], func(v store.Value) bool { return v.Count > 0 })
 	})
 }
 
-// topsOf are the values at the upper edges of the lanes: the same for all devices, so that they can be compared.
+// topsOf returns the values at the upper edges of the lanes, the same for all devices so that they can be compared.
 func topsOf(in *PastInput) []float64 {
 	tops := make([]float64, len(pastLanes))
 	for j := range pastLanes {
@@ -226,7 +226,7 @@ func topsOf(in *PastInput) []float64 {
 	return tops
 }
 
-// extentOf says what the values are: for the end of the lane, and for those who can't see it.
+// extentOf describes the values: short for the end of the lane, long for screen readers.
 func extentOf(l *pastLane, values []store.Value, g history.Grid) (short, long string) {
 	var all store.Value
 	var sum float64
@@ -253,12 +253,12 @@ func extentOf(l *pastLane, values []store.Value, g history.Grid) (short, long st
 	}
 	long = least + " to " + most + ", " + l.format(sum/float64(all.Count)) + " on average."
 	if missing > 0 {
-		long += " For " + span(float64(missing)*g.Step.Seconds()) + " in all nothing was read."
+		long += " Nothing was read for " + span(float64(missing)*g.Step.Seconds()) + " in total."
 	}
 	return short, long
 }
 
-// limitOf says what a limit was.
+// limitOf describes a limit during the span.
 func limitOf(values []store.Value) string {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -276,7 +276,7 @@ func limitOf(values []store.Value) string {
 	}
 }
 
-// slowdown is where a device slows itself down, as it says now or said at the time that is shown.
+// slowdown returns the slowdown temperature of a device, as reported now or at the shown time.
 func (in *PastInput) slowdown(k store.Key) (celsius float64, known bool) {
 	all := in.Nodes
 	if in.Then != nil {
@@ -292,7 +292,7 @@ func (in *PastInput) slowdown(k store.Key) (celsius float64, known bool) {
 	return 0, false
 }
 
-// atRest is what a device draws without its processes: the least that it drew, or what all its draw is above that of the sessions.
+// atRest returns the draw of a device without its processes: its lowest draw, or what the sessions leave of its draw.
 func atRest(values []store.Value, sessions [][people + 1]float64) float64 {
 	rest, above, n := math.Inf(1), 0.0, 0.0
 	for i := range values {
@@ -314,8 +314,8 @@ func atRest(values []store.Value, sessions [][people + 1]float64) float64 {
 	return max(rest, 0)
 }
 
-// powerBy divides what a device drew among the users of its processes, by the mean draw of each of their sessions. What is drawn
-// also at rest, or while nobody was there, is nobody's. It is empty where no session has a draw.
+// powerBy divides a device's draw among the users of its processes, by the mean draw of each session. The draw at idle, or
+// while nobody was there, belongs to nobody. It is empty if no session has a draw.
 func powerBy(sessions []store.Session, values []store.Value, g history.Grid, hues *Hues) (out []picture.Share) {
 	weights := make([][people + 1]float64, len(values))
 	known := false
@@ -364,11 +364,11 @@ func powerBy(sessions []store.Session, values []store.Value, g history.Grid, hue
 }
 
 const (
-	pastBands = 60 // of a device
+	pastBands = 60 // bands of a device
 	bandRow   = 18 // pixels
 )
 
-// bands gives the longest processes a band each, in few rows.
+// bands draws a band for each of the longest processes, in few rows.
 func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 	rows, used := 2, 1
 	if alone {
@@ -404,7 +404,7 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 		if min(f.Share(to), 1)-max(f.Share(s.From), 0) < narrowest {
 			band.Name, band.Owner = "", ""
 		}
-		names = append(names, strings.TrimSuffix(name+" of "+owner, " of "))
+		names = append(names, name+either(owner == "", "", " ("+owner+")"))
 		f.Bands, places = append(f.Bands, band), append(places, row)
 	}
 	f.Height, f.Pixels = float64(used*bandRow), strconv.Itoa(used*bandRow)
@@ -414,9 +414,9 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 	if n := sessions.Count - len(d.Who.Bands); n > 0 {
 		d.More = fmt.Sprintf("+%d more", n)
 	}
-	d.Who.Says = "Nobody was on " + d.Title + "."
+	d.Who.Says = "No process ran on " + d.Title + "."
 	if sessions.Count > 0 {
-		d.Who.Says = explain.Plural(sessions.Count, "process was", "processes were") + " on " + d.Title + "."
+		d.Who.Says = explain.Plural(sessions.Count, "process", "processes") + " ran on " + d.Title + "."
 		slices.Sort(names)
 		if names = slices.Compact(names); len(names) > 0 {
 			d.Who.Says += " The longest: " + strings.Join(names[:min(len(names), 4)], ", ") + "."
@@ -425,5 +425,5 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 }
 
 var outcomes = map[store.Outcome]string{
-	store.Open: "goes on", store.Ended: "ended", store.Unseen: "its end was not seen", store.GPULost: "until the GPU was lost",
+	store.Open: "still running", store.Ended: "ended", store.Unseen: "end not seen", store.GPULost: "until the GPU was lost",
 }

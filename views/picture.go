@@ -16,13 +16,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// fewLines is up to how many devices have a line each. Of more, or of several nodes, there are the least, the median, the most and
-// the hottest.
+// fewLines is the largest number of devices that get a line each. For more devices, or several nodes, the picture shows the minimum, the
+// median, the maximum and the hottest.
 const fewLines = 12
 
 const (
-	finest   = 3 * time.Second  // between points of the picture
-	coarsest = 15 * time.Second // and of what is smaller
+	finest   = 3 * time.Second  // distance of the picture's points
+	coarsest = 15 * time.Second // the same for smaller charts
 )
 
 // crowd reports whether there are too many devices for a line each.
@@ -30,7 +30,7 @@ func (in *Input) crowd() bool {
 	return in.only == nil && (len(in.Nodes) > 1 || len(in.devices()) > fewLines)
 }
 
-// table is the recent past of a device, nil: of all. It is empty where none is kept.
+// table returns the recent past of a device, or of all for nil. It is empty if none is kept.
 func (in *Input) table(of *gpu.Device, step time.Duration) *recent.Table {
 	if in.Recent == nil {
 		return new(recent.Table)
@@ -41,8 +41,8 @@ func (in *Input) table(of *gpu.Device, step time.Duration) *recent.Table {
 	return in.Recent(of.Node, of.UUID, step)
 }
 
-// recentAxis is the time of a table. x is whole seconds since the beginning of a day: what has come since is appended to a path, and once a
-// minute what is too old goes. While there is little to draw, the axis is short, and what comes is drawn from the left.
+// recentAxis returns the time axis of a table. x is whole seconds since the start of a day: new points are appended to paths, and old ones
+// are dropped once a minute. With little data the axis is short, and new points are drawn from the left.
 func recentAxis(t *recent.Table) picture.Axis {
 	from, to := t.End.Add(-recent.Span), t.End
 	if t.From.After(from) {
@@ -57,7 +57,7 @@ func recentAxis(t *recent.Table) picture.Axis {
 	return picture.Axis{From: from.UTC(), To: to.UTC(), Zero: from.UTC().Truncate(24 * time.Hour), Unit: time.Second}
 }
 
-// A recentTable is a table with the axis on which it is drawn.
+// A recentTable is a table with its axis.
 type recentTable struct {
 	*recent.Table
 	steps picture.Steps
@@ -67,7 +67,7 @@ func newRecentTable(t *recent.Table) recentTable {
 	return recentTable{t, picture.Steps{Axis: recentAxis(t), Begin: t.From, Step: t.Step}}
 }
 
-// sharesOf are those of the workers of a device.
+// sharesOf returns the power shares of a device's workers.
 func (in *Input) sharesOf(r *recent.Row) (out []picture.Share) {
 	if r == nil {
 		return nil
@@ -79,15 +79,15 @@ func (in *Input) sharesOf(r *recent.Row) (out []picture.Share) {
 	return out
 }
 
-// A Picture is cause and effect on one axis of time: who worked, what was drawn, and what that did.
+// A Picture shows cause and effect over time: who worked, the power draw, and what that did.
 type Picture struct {
-	Key          string // of what it is about; empty for no picture
+	Key          string // the device, or "all"; empty for no picture
 	Title, About string
 	Empty        bool // there is nothing to draw yet
 	Crowd        bool
 	Field        picture.Field
-	Base         string // when x is 0, in seconds since 1970
-	End          string // where what is drawn ends, if not with the picture
+	Base         string // time at x = 0, in seconds since 1970
+	End          string // where the drawing ends, if not at the right edge
 	MoreBands    int
 	Readings     []PictureReading
 	From, To     time.Time
@@ -105,30 +105,30 @@ type PictureReading struct {
 	Value, Unit string
 	Limit       string
 	Level       Level
-	Plain       bool // the value is words
+	Plain       bool // the value is words, not a figure
 }
 
-// A PictureChoice is how another GPU is chosen.
+// A PictureChoice is the form that selects another GPU.
 type PictureChoice struct {
-	Options []PictureOption // few, and of each one
-	Asked   string          // what was asked for, of many
-	Unknown string          // what was asked for and is not there
+	Options []PictureOption // all GPUs, if they are few
+	Asked   string          // the search text, if they are many
+	Unknown string          // a search text that matches no GPU
 	Names   []string
-	Kept    [][2]string // the other choices
+	Kept    [][2]string // the other choices of the page
 }
 
-// A PictureOption is one GPU that can be chosen.
+// A PictureOption is one GPU to select.
 type PictureOption struct {
 	Value, Name string
 	Chosen      bool
 }
 
 const (
-	pictureHeight = 360. // in units that are about pixels
-	pictureFloor  = 336. // of its lanes; the clock is below it
+	pictureHeight = 360. // in units of about a pixel
+	pictureFloor  = 336. // bottom of the lanes; the clock is below
 )
 
-// ChosenGPU is the device that the address names; nil for none. It may be named by its UUID, its index, or words of its name and its node's.
+// ChosenGPU returns the device that the address names by UUID, index, or words of its name and its node's; nil for none.
 func (in *Input) ChosenGPU() *gpu.Device {
 	asked := strings.Fields(strings.ToLower(in.Choices.Of("gpu")))
 	if len(asked) == 0 {
@@ -149,7 +149,7 @@ func (in *Input) ChosenGPU() *gpu.Device {
 	return found
 }
 
-// subject is the device that the picture is about; nil: all.
+// subject returns the device that the picture is about; nil for all.
 func (in *Input) subject() *gpu.Device {
 	if in.only != nil {
 		return in.only
@@ -169,7 +169,7 @@ func (in *Input) subject() *gpu.Device {
 	return devices[0]
 }
 
-// newPicture makes the picture of the page; without a device there is none.
+// newPicture makes the picture of the page; it is empty without a device.
 func newPicture(in *Input) Picture {
 	if len(in.devices()) == 0 {
 		return Picture{Empty: true}
@@ -208,10 +208,10 @@ func newPicture(in *Input) Picture {
 	return p
 }
 
-// whoHeight is where the bands of who works end, and the lanes begin.
+// whoHeight is where the bands end and the lanes begin.
 func (p *Picture) whoHeight() float64 { return float64(either2(p.Crowd, 70, 42)) }
 
-// links lead to the page of the past, and to the picture that is shared.
+// links fills in the links to the page of the past and to the shared picture.
 func (p *Picture) links(in *Input, d *gpu.Device) {
 	asked := url.Values{}
 	if d != nil {
@@ -234,7 +234,7 @@ func query(values url.Values) string {
 	return "?" + values.Encode()
 }
 
-// mostOptions is of how many GPUs the names are offered.
+// mostOptions limits the GPU names that the form suggests.
 const mostOptions = 128
 
 func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
@@ -262,7 +262,7 @@ func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
 	return c
 }
 
-// ofOne fills in the picture of a device.
+// ofOne fills in the picture of one device.
 func (p *Picture) ofOne(in *Input, d *gpu.Device, table recentTable) {
 	p.Key = d.Node + "/" + d.UUID
 	p.Title, p.About = in.name(d), "cause and effect"
@@ -309,7 +309,7 @@ func (p *Picture) ofOne(in *Input, d *gpu.Device, table recentTable) {
 	p.Field.Lanes, p.Field.Says = lanes, in.saysOf(p.Title, row, slows)
 }
 
-// barSeconds is the time between two bars of the wave, so that they are dense enough.
+// barSeconds returns the time between two bars of the fan's wave.
 func barSeconds(table recentTable) int {
 	seconds := int(table.Step / time.Second)
 	if table.steps.To.Sub(table.steps.From) >= recent.Span/2 {
@@ -318,7 +318,7 @@ func barSeconds(table recentTable) int {
 	return seconds
 }
 
-// working is who draws most now.
+// working returns the program that draws the most power now.
 func (in *Input) working(d *gpu.Device) PictureReading {
 	out := PictureReading{Key: "who", Label: "Working", Plain: true}
 	list, listed := d.Processes.Get()
@@ -363,10 +363,10 @@ func readingOf(key, label string, n number, format func(float64) string, limit s
 	return PictureReading{Key: key, Label: label, Value: value, Unit: unit, Limit: limit, Level: level}
 }
 
-// heatLevel is near in the last ten degrees below the limit.
+// heatLevel is Near in the last ten degrees below the limit.
 func heatLevel(t gpu.Thermal) Level { return level(heat(t), -10, 0) }
 
-// most is the highest value that there is; 0 for none.
+// mostOf returns the highest value; 0 if there is none.
 func mostOf(lists ...[]float32) float64 {
 	most := 0.0
 	for _, list := range lists {
@@ -379,7 +379,7 @@ func mostOf(lists ...[]float32) float64 {
 	return most
 }
 
-// upTo is the upper edge of a lane: its limit, or more where values are higher or the limit is not sure.
+// upTo returns the upper edge of a lane: its limit, or more if values are higher or the limit is doubtful.
 func upTo(limit number, values []float32) float64 {
 	if most := mostOf(values); !limit.trusted() || most > limit.value {
 		return max(limit.value, picture.Round(most))
@@ -424,7 +424,7 @@ func (p *Picture) heatLane(top, bottom float64, values []float32, limit number, 
 	l := picture.Lane{Key: "temperature", Scale: s, Base: p.Field.Part(bottom), Quantity: picture.Quantity{Label: "Temperature", Unit: "°C", Scale: ".5", Digits: "0"}}
 	if limit.trusted() {
 		l.Heat = [2]string{exact(math.Round(limit.value / s.Step())), exact(math.Round((limit.value - 10) / s.Step()))}
-		l.Limit = p.limit(s, limit, "slows itself at "+celsius(limit.value))
+		l.Limit = p.limit(s, limit, "slows down at "+celsius(limit.value))
 	}
 	return l
 }
@@ -434,11 +434,11 @@ func (p *Picture) clockLane(top, bottom float64, values []float32, limit number)
 	s := picture.NewScale(top+18, bottom-2, 0, high, picture.Resolution(high))
 	return picture.Lane{
 		Key: "clock", Scale: s, Base: p.Field.Part(bottom), Quantity: picture.Quantity{Label: "Clock", Unit: "MHz", Scale: exact(s.Step()), Digits: "0"},
-		Limit: p.limit(s, limit, "at most "+whole(limit.value)+nbsp+"MHz"),
+		Limit: p.limit(s, limit, "max "+whole(limit.value)+nbsp+"MHz"),
 	}
 }
 
-// A banded is a worker with what it drew in all and on how many devices it is.
+// A banded is a worker with its total draw and the number of its devices.
 type banded struct {
 	recent.Worker
 	energy  float64
@@ -449,10 +449,10 @@ type banded struct {
 
 const (
 	mostBands     = 24
-	shortestNamed = 0.05 // of the width, that has room for a name
+	shortestNamed = 0.05 // share of the width that has room for a name
 )
 
-// bandsOf gives the workers that drew most a band each, in few rows. among says on how many devices each is; nil: one.
+// bandsOf draws a band for each of the workers that drew the most, in few rows. Among counts each one's devices; nil means one.
 func (p *Picture) bandsOf(in *Input, workers []recent.Working, table recentTable, among []int) {
 	if p.Empty {
 		return
@@ -480,7 +480,7 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, table recentTable
 	free, used := picture.NewRows(rows), 0
 	var rowOf []int
 	for _, b := range list {
-		const little = .02 // of all that was drawn
+		const little = .02 // share of the total draw
 		if all > 0 && b.energy < little*all && !b.accused {
 			p.MoreBands++
 			continue
@@ -525,7 +525,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// visitEnd is when a visit ended; the end of the picture where it goes on.
+// visitEnd returns when a visit ended; the end of the picture if it continues.
 func visitEnd(v recent.Visit, table recentTable) time.Time {
 	if v.Open {
 		return table.End
@@ -547,7 +547,7 @@ func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time) picture.B
 	return out
 }
 
-// rowName is what a row is called among those of the page.
+// rowName returns the name of a row on the page.
 func (in *Input) rowName(r *recent.Row) string {
 	if len(in.Nodes) > 1 {
 		return inShort(clean(r.Node, longestName)) + " · " + strconv.Itoa(r.Index)
@@ -596,10 +596,10 @@ func (p *Picture) ofAll(in *Input, table recentTable) {
 		r.Limit, r.Level = in.name(hot), heatLevel(hot.Thermal)
 	}
 	p.Readings = append(p.Readings, r)
-	p.Field.Says = p.Title + ". " + saysRange("Power of all", power.Sum, watts) + saysRange("The hottest", heat.Most, celsius) + saysRange("The median", heat.Median, celsius)
+	p.Field.Says = p.Title + ". " + saysRange("Total power", power.Sum, watts) + saysRange("The hottest", heat.Most, celsius) + saysRange("The median", heat.Median, celsius)
 }
 
-// crowdPaths are the band from the least to the most, the median, and the hottest.
+// crowdPaths draws the band from minimum to maximum, the median, and the hottest.
 func (in *Input) crowdPaths(table recentTable, metric string, scale picture.Scale, strong string) (areas, lines []picture.Path, ends []picture.End) {
 	s := table.Spread(metric)
 	areas = []picture.Path{{Class: "spread", D: table.steps.Between(s.Least, s.Most, scale)}}
@@ -638,7 +638,7 @@ func lastOf(values []float32) int {
 	return -1
 }
 
-// byUser adds up what workers drew by user.
+// byUser sums up the workers' draw by user.
 func (in *Input) byUser(workers []recent.Working, n int) (out []picture.Share) {
 	index := map[string]int{}
 	for i := range workers {
@@ -693,7 +693,7 @@ func saysRange(what string, values []float32, format func(float64) string) strin
 	return what + " " + whole(float64(least)) + " to " + format(float64(most)) + ". "
 }
 
-// saysOf is the picture of a device in words.
+// saysOf puts the picture of a device into words.
 func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 	if row == nil {
 		return title + ": nothing was read yet."
@@ -701,30 +701,30 @@ func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 	var names []string
 	for _, w := range row.Workers {
 		if name := clean(w.Name, longestName); name != "" && picture.Sum(w.Watts) > 0 && len(names) < 4 {
-			names = append(names, name+either(w.User == "", "", " of "+clean(w.User, longestName)))
+			names = append(names, name+either(w.User == "", "", " ("+clean(w.User, longestName)+")"))
 		}
 	}
-	out := title + ", the last minutes. "
+	out := title + " over the last minutes. "
 	if len(names) > 0 {
 		out += "At work: " + list(names) + ". "
 	}
 	out += saysRange("Power", row.Values("power_watts"), watts) + saysRange("Temperature", row.Values("temperature_celsius"), celsius)
 	if slows.trusted() {
-		out += "It slows itself at " + celsius(slows.value) + ". "
+		out += "It slows down at " + celsius(slows.value) + ". "
 	}
 	return strings.TrimSpace(out + saysRange("Fan", row.Values("fan_percent"), percent))
 }
 
-// inWords makes words of the name of a rule.
+// inWords turns the name of a rule into words.
 var inWords = strings.NewReplacer("_", " ", "throttled", "slowed")
 
-// mostFlags are how many alerts have a flag: the worst, and of these the newest.
+// mostFlags limits the alerts with a flag: the worst, then the newest.
 const mostFlags = 3
 
 const (
-	// longestFlag is how many characters a flag has: it stands in half of the picture that has room for its text.
+	// longestFlag is the longest text of a flag, in characters. A flag takes half of a picture that has room for its text.
 	longestFlag = 34
-	// narrowest is the width of that picture, as the style sheet has it, in pixels.
+	// narrowest is the width of that picture in the style sheet, in pixels.
 	narrowest = 530.
 )
 
@@ -743,7 +743,7 @@ func (p *Picture) flags(in *Input, d *gpu.Device) {
 	slices.SortStableFunc(list, func(x, y alert.Alert) int {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
-	var flags, marks []reach // on a wide picture, and on a narrow one
+	var flags, marks []reach // on a wide and on a narrow picture
 	for i, of := range list[:min(len(list), mostFlags)] {
 		title := clean(inWords.Replace(of.Rule), longestName)
 		text := clean(title, longestFlag)
@@ -770,16 +770,16 @@ func (p *Picture) flags(in *Input, d *gpu.Device) {
 	p.giveRoom(flags, marks)
 }
 
-// halfMark is half of the mark of a flag on the narrowest phone, of the width of its picture.
+// halfMark is half the width of a flag's mark on the narrowest phone, as a share of the picture.
 const halfMark = .03
 
-// A reach is a part of the width of a picture.
+// A reach is a horizontal part of a picture.
 type reach struct{ from, to float64 }
 
 func (r reach) meets(o reach) bool { return r.from < o.to && o.from < r.to }
 
-// limitPlaces are where the name of a limit can stand, in the order in which they are taken, and what it covers there of the
-// narrowest picture with flags, and of that of the narrowest phone.
+// limitPlaces are the places for the name of a limit, in order of preference, with what each covers on the narrowest picture
+// with flags and on the narrowest phone.
 var limitPlaces = []struct {
 	x, anchor    string
 	wide, narrow reach
@@ -788,8 +788,8 @@ var limitPlaces = []struct {
 	{"30%", "middle", reach{.21, .39}, reach{.11, .49}}, {"70%", "middle", reach{.61, .79}, reach{.51, .89}},
 }
 
-// giveRoom puts the name of a limit where neither flags cover it nor, on a phone, the marks in their place. Where no place is free of
-// both, flags count; where none is free of flags, it stays.
+// giveRoom moves the name of a limit to a place that neither flags nor, on a phone, their marks cover. If there is none, it
+// avoids the flags; if that fails too, the name stays.
 func (p *Picture) giveRoom(flags, marks []reach) {
 	best := -1
 	for i, place := range limitPlaces {
@@ -808,13 +808,13 @@ func (p *Picture) giveRoom(flags, marks []reach) {
 		return
 	}
 	for i := range p.Field.Lanes {
-		if l := &p.Field.Lanes[i]; l.Key == "power" && l.Limit.Y != "" { // that is where flags stand
+		if l := &p.Field.Lanes[i]; l.Key == "power" && l.Limit.Y != "" { // flags are there
 			l.Limit.X, l.Limit.Anchor = limitPlaces[best].x, limitPlaces[best].anchor
 		}
 	}
 }
 
-// alertOn is the device of an alert, with so much of its node's name.
+// alertOn names the device of an alert, with at most that many characters of its node's name.
 func (in *Input) alertOn(a *alert.Alert, most int) string {
 	name := gpuName(a.Device.Index)
 	if len(in.Nodes) > 1 {
@@ -823,7 +823,7 @@ func (in *Input) alertOn(a *alert.Alert, most int) string {
 	return name
 }
 
-// wattsOf writes watts in the unit of their limit.
+// wattsOf returns a format for watts in the unit of their limit.
 func wattsOf(limit number) func(float64) string {
 	if limit.value >= wattUnits[0].limit {
 		return func(v float64) string { return tenth(v/1000) + nbsp + "kW" }

@@ -19,14 +19,14 @@ type Process struct {
 	Command Value
 	PID     string
 	User    Value
-	Hue     string // the class of its color
+	Hue     string // its color class
 	Type    string
 	Memory  Value
-	SM      Value  // its share of the engine that it uses most
+	SM      Value  // its share of its busiest engine
 	Power   Value  // an estimate
-	Place   Value  // where it runs: a pod, a container, a job or a unit
+	Place   Value  // the pod, container, job or unit that it runs in
 	Running Value  // for how long
-	Started string // RFC 3339; empty where that is not known
+	Started string // RFC 3339; empty if unknown
 
 	d     *gpu.Device
 	p     *gpu.Process
@@ -34,13 +34,13 @@ type Process struct {
 	main  group
 }
 
-// A group is what processes have in common that belong together: a job, a container, or the program of one user.
+// A group is what related processes share: a job, a container, or the program of one user.
 type group struct {
 	node, place, user, program, command string
-	pid                                 int // of one that stands alone
+	pid                                 int // set if it stands alone
 }
 
-// newProcesses are those of some devices, with all that is said of them.
+// newProcesses returns the processes of some devices with all their texts.
 func newProcesses(in *Input, devices []*gpu.Device) []*Process {
 	all := bareProcesses(in, devices)
 	for _, p := range all {
@@ -49,7 +49,7 @@ func newProcesses(in *Input, devices []*gpu.Device) []*Process {
 	return all
 }
 
-// bareProcesses are those of some devices with what they are grouped, added up and compared by: of thousands few are shown, which are dressed.
+// bareProcesses returns the processes of some devices with only what grouping, sums and sorting need: of thousands few are shown, and only those are dressed.
 func bareProcesses(in *Input, devices []*gpu.Device) []*Process {
 	n := 0
 	for _, d := range devices {
@@ -81,7 +81,7 @@ func bareProcesses(in *Input, devices []*gpu.Device) []*Process {
 	return out
 }
 
-// now is when the newest reading was taken; before the first it is the present.
+// now returns the time of the newest reading, or the present before the first.
 func (in *Input) now() time.Time {
 	if len(in.Nodes) > 0 {
 		return in.Nodes.Time()
@@ -89,7 +89,7 @@ func (in *Input) now() time.Time {
 	return in.Now
 }
 
-// dress adds what is said of a process.
+// dress adds the texts of a process.
 func (out *Process) dress(in *Input) {
 	if out.Key != "" {
 		return
@@ -129,10 +129,10 @@ func (out *Process) dress(in *Input) {
 	}
 }
 
-// mainOf is what the job, the container or the program of one user is called, of which a process is a part.
+// mainOf returns the group that a process belongs to.
 func mainOf(d *gpu.Device, p *gpu.Process) group {
 	f := &p.Facts
-	if job := placeOf(f); job != "" && job != clean(f.Unit.Or(gpu.Unit{}).Name, longestName) { // a unit may have much in it
+	if job := placeOf(f); job != "" && job != clean(f.Unit.Or(gpu.Unit{}).Name, longestName) { // a unit may contain much
 		return group{node: d.Node, place: job, user: f.User.Or("")}
 	} else if strings.HasSuffix(job, ".service") {
 		return group{node: d.Node, place: job, user: f.User.Or(""), program: f.Program.Or("")}
@@ -142,7 +142,7 @@ func mainOf(d *gpu.Device, p *gpu.Process) group {
 	return group{node: d.Node, pid: p.PID}
 }
 
-// engineShare is a process's share of the engine that it uses most.
+// engineShare returns a process's share of its busiest engine.
 func engineShare(p *gpu.Process) number {
 	most := num(p.SM)
 	for _, n := range []number{num(p.Encoder), num(p.Decoder), num(p.Video)} {
@@ -153,7 +153,7 @@ func engineShare(p *gpu.Process) number {
 	return most
 }
 
-// newPlace is where a process runs, by the name that people know best; "none" if in nothing known.
+// newPlace returns where a process runs, by its best-known name; "none" if it is in nothing known.
 func newPlace(f *gpu.ProcessFacts) Value {
 	text := placeOf(f)
 	if text == "" && !f.Unit.Present() {
@@ -162,8 +162,8 @@ func newPlace(f *gpu.ProcessFacts) Value {
 	return Value{Text: cmp.Or(text, noneText)}
 }
 
-// placeOf is the pod, container, job or unit of a process; empty if it has none, or if that is not
-// known.
+// placeOf returns the pod, container, job or unit of a process; empty if it has none, or if that is
+// unknown.
 func placeOf(f *gpu.ProcessFacts) string {
 	pod, container, job, unit := f.Pod.Or(gpu.Pod{}), f.Container.Or(gpu.Container{}), f.Job.Or(gpu.Job{}), f.Unit.Or(gpu.Unit{})
 	text := unit.Name
@@ -178,7 +178,7 @@ func placeOf(f *gpu.ProcessFacts) string {
 	return clean(text, longestName)
 }
 
-// newUnlisted names the devices whose processes can't be listed, or not all: they may have some.
+// newUnlisted names the devices whose processes can't all be listed, so they may have more.
 func newUnlisted(devices []*gpu.Device, name func(*gpu.Device) string) string {
 	var away, unlisted, partly []string
 	for _, d := range devices {

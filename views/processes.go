@@ -16,57 +16,57 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// mostProcesses is how many rows a page of the table has.
+// mostProcesses is the number of rows of a page of the table.
 const mostProcesses = 200
 
-// fewProcesses is how many rows the dashboard has.
+// fewProcesses is the number of rows on the start page.
 const fewProcesses = 8
 
-// A ProcessRow is a row of the table of processes: one process, or several that belong together.
+// A ProcessRow is a row of the table of processes: one process, or a group of related ones.
 type ProcessRow struct {
 	Key     string
-	Hue     string // the class of its color
+	Hue     string // its color class
 	Name    Value
-	Many    string // how many processes it is; empty of one
+	Many    string // how many processes it stands for; empty for one
 	Command Value
 	User    Value
 	GPUs    string // "0 – 3"
 	Power   Value
-	Share   string // the power, of the row that draws most or of a GPU's limit: "0" to "100"; empty where that is not known
+	Share   string // power as a share of the highest row or of a GPU's limit: "0" to "100"; empty if unknown
 	Memory  Value
 	Use     Value
 	Running Value
 	Started string
 	Place   Value
 	Open    templ.SafeURL
-	End     string // the command that ends all of it; empty where there is none that is right
+	End     string // command that ends exactly these processes; empty if there is none
 
 	processes            []*Process
 	grouping             string // how it was grouped
 	watts, memory, share number
-	most                 number // what its bar is a part of
+	most                 number // the full length of its bar
 	began                time.Time
 	oldest               *Process // that began then
 }
 
-// A ProcessTable is the processes that were asked for.
+// A ProcessTable is the processes that the address selects.
 type ProcessTable struct {
 	Rows    []ProcessRow
 	Columns []ProcessColumn
 	Count   string // "7 processes in 4 groups"
-	Missing string // whose processes are not known; empty where all are
-	Empty   string // in place of the rows, where there are none
+	Missing string // which devices' processes are unknown; empty if none
+	Empty   string // shown instead of the rows if there are none
 	pages
 }
 
-// A ProcessColumn is the head of a column.
+// A ProcessColumn is the heading of a column.
 type ProcessColumn struct {
 	Key, Label string
-	Sort       templ.SafeURL // empty where nobody can sort by it
+	Sort       templ.SafeURL // link that sorts by it; empty if it can't be sorted
 	Sorted     string        // "ascending", "descending" or empty
 }
 
-// The columns by which people can sort, and which way they go at first.
+// The columns, and whether the first click sorts them in descending order.
 var processColumns = []struct {
 	key, label string
 	down       bool
@@ -78,8 +78,8 @@ var processColumns = []struct {
 	{"power", "Power", true, func(a, b *ProcessRow) int { return compareNumbers(a.watts, b.watts) }},
 	{"memory", "Memory", true, func(a, b *ProcessRow) int { return compareNumbers(a.memory, b.memory) }},
 	{"use", "Use", true, func(a, b *ProcessRow) int { return compareNumbers(a.share, b.share) }},
-	{"running", "Running for", true, func(a, b *ProcessRow) int { return -a.began.Compare(b.began) }},
-	{"place", "Runs in", false, func(a, b *ProcessRow) int { return compareText(a.Place, b.Place) }},
+	{"running", "Run time", true, func(a, b *ProcessRow) int { return -a.began.Compare(b.began) }},
+	{"place", "Place", false, func(a, b *ProcessRow) int { return compareText(a.Place, b.Place) }},
 }
 
 func compareText(a, b Value) int {
@@ -90,14 +90,14 @@ func compareDevices(a, b *gpu.Device) int {
 	return cmp.Or(strings.Compare(a.Node, b.Node), a.Index-b.Index)
 }
 
-// compareNumbers puts what is not known below all others.
+// compareNumbers puts unknown numbers below all others.
 func compareNumbers(a, b number) int {
 	known := func(n number) int { return either01(n.ok()) }
 	return cmp.Or(known(a)-known(b), cmp.Compare(a.value, b.value))
 }
 
-// grouped makes rows of what belongs together: "" for jobs and what is like them, "user", or "none". They are bare: with what they are
-// sorted by, of which there is text only where the processes have it.
+// grouped makes rows of processes: by job, container and the like for "", by "user", or ungrouped for "none". The rows are bare: they
+// have only what sorting needs, and texts only if the processes are dressed.
 func grouped(list []*Process, mode string) []*ProcessRow {
 	var groups [][]*Process
 	switch mode {
@@ -119,7 +119,7 @@ func grouped(list []*Process, mode string) []*ProcessRow {
 		if rows[i].watts.over(most) {
 			most = rows[i].watts
 		}
-		for _, p := range all { // 5 W are little, also where nobody draws more
+		for _, p := range all { // 5 W is little even if nobody draws more
 			if limit := num(p.d.Power.EnforcedLimit); limit.over(most) {
 				most = limit
 			}
@@ -131,7 +131,7 @@ func grouped(list []*Process, mode string) []*ProcessRow {
 	return rows
 }
 
-// groupedBy puts together what has the same key, in the order in which it comes.
+// groupedBy groups processes with the same key, in order of appearance.
 func groupedBy[K comparable](list []*Process, key func(*Process) K) (groups [][]*Process) {
 	index := map[K]int{}
 	for _, p := range list {
@@ -163,7 +163,7 @@ func newProcessRow(all []*Process, mode string) *ProcessRow {
 	return r
 }
 
-// dress adds what is said of a row and its processes.
+// dress adds the texts of a row and its processes.
 func (r *ProcessRow) dress(in *Input) {
 	all, first := r.processes, r.processes[0]
 	first.dress(in)
@@ -186,7 +186,7 @@ func (r *ProcessRow) dress(in *Input) {
 	}
 }
 
-// dressed are rows with what is said of them.
+// dressed returns rows with their texts.
 func dressed(in *Input, rows []*ProcessRow) (out []ProcessRow) {
 	for _, r := range rows {
 		r.dress(in)
@@ -195,7 +195,7 @@ func dressed(in *Input, rows []*ProcessRow) (out []ProcessRow) {
 	return out
 }
 
-// pids counts processes; one may be on several devices.
+// pids counts processes; a process may be on several devices.
 func pids(processes []*Process) int {
 	type process struct {
 		node string
@@ -208,11 +208,11 @@ func pids(processes []*Process) int {
 	return len(seen)
 }
 
-// endingOf is the command that ends processes, all of them and nothing else; empty where there is none, as for what nobody should end.
+// endingOf returns the command that ends these processes and nothing else; empty if there is none, as for processes that nobody should end.
 func endingOf(processes []*Process) string {
 	var list []*gpu.Process
 	for i := range processes {
-		if gpu.KindOf(processes[i].d.Source) != gpu.Live || processes[i].d.Node != processes[0].d.Node { // nothing of it can be stopped, or not from one place
+		if gpu.KindOf(processes[i].d.Source) != gpu.Live || processes[i].d.Node != processes[0].d.Node { // it is not live, or not on one machine
 			return ""
 		}
 		list = append(list, processes[i].p)
@@ -220,7 +220,7 @@ func endingOf(processes []*Process) string {
 	return explain.EndCommand(list)
 }
 
-// sumOf adds up what is known, and counts of how many that is. Where nothing is known, the sum is what is said of the first.
+// sumOf adds up the known values and counts them. If none is known, it returns the first process's value.
 func sumOf(processes []*Process, value func(*Process) number) (sum number, known int) {
 	for _, p := range processes {
 		if n := value(p); n.ok() {
@@ -234,16 +234,16 @@ func sumOf(processes []*Process, value func(*Process) number) (sum number, known
 	return sum, known
 }
 
-// sumText writes a sum. Where something is not known, it is marked, and says of how many it is.
+// sumText writes a sum. A sum that lacks values is marked and says how many it has.
 func sumText(processes []*Process, value func(*Process) number, format func(float64) string) Value {
 	sum, known := sumOf(processes, value)
 	if known == 0 || known == len(processes) {
 		return show(sum, format)
 	}
-	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(processes)) + "; of the others it is not known"}
+	return Value{Text: format(sum.value), Mark: Doubtful, Title: "of " + strconv.Itoa(known) + " of " + strconv.Itoa(len(processes)) + "; the others are unknown"}
 }
 
-// leastToMost is the least and the most of what is known. Where nothing is, the most is what is said of the first.
+// leastToMost returns the lowest and the highest known value. If none is known, the highest is the first process's value.
 func leastToMost(processes []*Process, value func(*Process) number) (least, most number) {
 	for _, p := range processes {
 		n := value(p)
@@ -272,10 +272,10 @@ func rangeText(processes []*Process, value func(*Process) number, format func(fl
 	return show(most, format)
 }
 
-// placesOf names the devices of some processes in few words: "0 – 3", "0, 2", "24 GPUs".
+// placesOf names the devices of some processes briefly: "0 – 3", "0, 2", "24 GPUs".
 func placesOf(processes []*Process, several bool) string {
 	if len(processes) == 1 {
-		return processes[0].GPU // which is dressed
+		return processes[0].GPU // it is dressed
 	}
 	type place struct {
 		node  string
@@ -314,7 +314,7 @@ func placesOf(processes []*Process, several bool) string {
 	return either(several, clean(list[0].node, longestName)+"/", "") + strings.Join(parts, ", ")
 }
 
-// wanted reports whether a process is among those that are asked for.
+// wanted reports whether the address selects a process.
 func (p *Process) wanted(address Choices) bool {
 	contains := func(v Value, text string) bool {
 		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
@@ -329,7 +329,7 @@ func (p *Process) wanted(address Choices) bool {
 	return same(address.Of("gpu"), label, p.d.UUID) && same(address.Of("user"), p.User.Text) && same(address.Of("place"), p.Place.Text)
 }
 
-// newProcessTable sorts, groups and pages processes as the address asks.
+// newProcessTable groups, sorts and pages processes as the address asks.
 func newProcessTable(in *Input, devices []*gpu.Device, all []*Process) ProcessTable {
 	list := slices.DeleteFunc(slices.Clone(all), func(p *Process) bool { return !p.wanted(in.Choices) })
 	t, rows := sortedTable(in, devices, all, list)
@@ -339,7 +339,7 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []*Process) ProcessTa
 	return t
 }
 
-// sortedTable is the table without its rows, and the bare rows of all processes that are listed.
+// sortedTable returns the table without rows, and the bare rows of all selected processes.
 func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (ProcessTable, []*ProcessRow) {
 	rows := grouped(list, in.Choices.Of("group"))
 	t := ProcessTable{Missing: newUnlisted(devices, in.name)}
@@ -348,18 +348,18 @@ func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (Proces
 	switch {
 	case len(rows) > 0:
 	case len(all) > 0:
-		t.Empty = "No process is as you asked."
+		t.Empty = "No process matches."
 	case t.Missing != "":
 		t.Empty = "No process is known."
 	case len(devices) == 0:
-		t.Empty = "Without a GPU no process is known."
+		t.Empty = "Without a GPU, no process is known."
 	default:
 		t.Empty = "No process has a context on a GPU."
 	}
 	return t, rows
 }
 
-// sort puts rows in the order that is asked for; what draws most comes first where nothing is.
+// sort orders rows as the address asks; by default the highest power draw first.
 func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
 	asked := cmp.Or(address.Of("sort"), "power")
 	if !slices.ContainsFunc(processColumns, func(c struct {
@@ -399,34 +399,32 @@ func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
 	}
 }
 
-// newProcessCount says how many processes there are; where some are not known, it does not say that there are none.
+// newProcessCount says how many processes there are. If some are unknown, it never says that there are none.
 func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing bool) string {
-	n := pids(list)
+	n, count := pids(list), pids(all)
 	text := processCount(n)
+	if count != n {
+		text = strconv.Itoa(n) + " of " + processCount(count)
+	}
 	if n != len(rows) && len(rows) > 0 {
 		text += " in " + strconv.Itoa(len(rows)) + " rows"
 	}
-	if len(all) != len(list) {
-		if count := pids(all); count != n {
-			text += " of " + strconv.Itoa(count)
-		}
-	}
 	switch {
 	case len(all) == 0 && (missing || !devices):
-		return "not known"
+		return "unknown"
 	case missing:
-		return text + ", others not known"
+		return text + ", others unknown"
 	}
 	return text
 }
 
-// A ProcessBlock is the first rows of the table, on another page.
+// A ProcessBlock is the top of the table on another page.
 type ProcessBlock struct {
 	ProcessTable
-	All string // the address of the page with all of them
+	All string // address of the page with all of them
 }
 
-// newProcessBlock has the processes of some devices that draw most.
+// newProcessBlock makes a table of the processes of some devices with the highest draw.
 func newProcessBlock(in *Input, devices []*gpu.Device, all []*Process) ProcessBlock {
 	plain := *in
 	plain.Choices = Choices{}
@@ -445,7 +443,7 @@ func newProcessBlock(in *Input, devices []*gpu.Device, all []*Process) ProcessBl
 	return b
 }
 
-// still makes a table of the past: nothing of it can be opened, ended or sorted.
+// still freezes a table for the past: its rows can't be opened, ended or sorted.
 func (t *ProcessTable) still() {
 	for i := range t.Rows {
 		t.Rows[i].Open, t.Rows[i].End = "", ""
@@ -455,18 +453,18 @@ func (t *ProcessTable) still() {
 	}
 }
 
-// A ProcessesPage is the view model of the page of processes.
+// A ProcessesPage is the view model of /processes.
 type ProcessesPage struct {
 	in     *Input
 	Table  ProcessTable
-	GPUs   []Choice // to choose one from; none where there are too many
+	GPUs   []Choice // options of the filter; empty if there are too many
 	Users  []Choice
 	Places []Choice
-	Kept   []Choice // what the form leaves as it is
+	Kept   []Choice // parameters that the form keeps
 	Dialog *ProcessDialog
 }
 
-// NewProcessesPage makes the view model.
+// NewProcessesPage makes the view model of /processes.
 func NewProcessesPage(in Input) ProcessesPage {
 	in.keep("q", "gpu", "user", "place", "group", "sort", "dir", "from", "process")
 	devices := in.devices()
@@ -495,7 +493,7 @@ func NewProcessesPage(in Input) ProcessesPage {
 	return p
 }
 
-// choicesOf are values to choose one from; none where there are too many, which are found by their letters.
+// choicesOf returns values as options; none if there are too many, which people can search instead.
 func choicesOf(values map[string]bool) (out []Choice) {
 	if len(values) > 100 {
 		return nil
@@ -511,7 +509,7 @@ func (p ProcessesPage) Render(ctx context.Context, w io.Writer) error {
 	return document(p.in.head("Processes · gpuwhy", "Processes"), processesBody(p)).Render(ctx, w)
 }
 
-// head is that of a page with the shell.
+// head returns the head of a page with the shell.
 func (in *Input) head(title, current string) head {
 	return head{
 		Title: title, asset: in.Asset, Manifest: in.manifest(), Styles: []string{"app.css"}, Script: in.Asset("page.js"),
@@ -519,37 +517,37 @@ func (in *Input) head(title, current string) head {
 	}
 }
 
-// A ProcessDialog has all that is known of one process.
+// A ProcessDialog shows everything known about one process.
 type ProcessDialog struct {
 	Title  string
 	Hue    string
-	Ended  bool // it is not on a GPU any more
+	Ended  bool // it is no longer on a GPU
 	Close  templ.SafeURL
 	GPU    Link
 	Groups []ProcessFacts
-	Others []Link // the processes that belong to it, and the same on other GPUs
+	Others []Link // related processes, and the same process on other GPUs
 	PID    string
-	End    string // ends this process alone
-	EndAll string // ends it and those that belong to it; empty where that is the same
-	NoEnd  string // why no command is offered
+	End    string // command that ends only this process
+	EndAll string // command that ends it and its related processes; empty if that is the same
+	NoEnd  string // why there is no command
 }
 
-// ProcessFacts are some facts of a process.
+// ProcessFacts is a titled group of facts about a process.
 type ProcessFacts struct {
 	Title string
 	Facts []ProcessFact
 }
 
-// A ProcessFact is one of them.
+// A ProcessFact is one fact about a process.
 type ProcessFact struct {
 	Label string
 	Value Value
-	At    time.Time // the moment that it is, if it is one
+	At    time.Time // when the process started, if the fact is a duration; zero otherwise
 	Means string
-	Copy  string // what is worth copying of it
+	Copy  string // text to copy; may be empty
 }
 
-// newProcessDialog is about the process that the address asks for; nil where it asks for none.
+// newProcessDialog makes the dialog about the process that the address selects; nil if it selects none.
 func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
 	key := in.Choices.Of("process")
 	if key == "" {
@@ -595,11 +593,11 @@ func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
 	if out.End == "" {
 		switch gpu.KindOf(p.d.Source) {
 		case gpu.Simulated:
-			out.NoEnd = "It is simulated: there is nothing to end."
+			out.NoEnd = "Simulated: there is nothing to end."
 		case gpu.Recorded:
-			out.NoEnd = "It is from a recording: there is nothing to end."
+			out.NoEnd = "Recorded: there is nothing to end."
 		default:
-			out.NoEnd = "No command is offered: it may end more than this, or may not work from here."
+			out.NoEnd = "No command is offered: it might end more than this, or not work from here."
 		}
 	}
 	return out
@@ -616,25 +614,25 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	}
 	command := ProcessFact{Label: "Command", Value: p.Command, Copy: clean(f.Command.Or(""), 1<<16)}
 	if p.Command.Mark != Plain {
-		command.Means = "Other users’ are hidden unless gpuwhy is told otherwise (--show-commands)."
+		command.Means = "Other users’ commands are hidden unless --show-commands shows them."
 	}
 	what := []ProcessFact{
 		command,
 		{Label: "PID", Value: Value{Text: p.PID}, Copy: p.PID},
 		text("User", f.User, ""),
 		{Label: "Running for", Value: p.Running},
-		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, as the driver tells them apart."},
+		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, according to the driver."},
 	}
 	if started, ok := f.Started.Get(); ok {
 		what[3].At = started
 	}
 	if !f.Exists.Or(true) {
-		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory is held by nobody."})
+		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory belongs to no process now."})
 	}
 	perDevice := []ProcessFact{
-		fact("Memory", mebi(process.Memory), memory, "Held on this GPU, used or not."),
-		fact("Power", p.watts, watts, "An estimate: its part of what the GPU draws."),
-		fact("Multiprocessors (SM)", num(process.SM), percent, "Its share of their time."),
+		fact("Memory", mebi(process.Memory), memory, "Allocated on this GPU, used or not."),
+		fact("Power", p.watts, watts, "An estimate of its share of the GPU’s power draw."),
+		fact("Multiprocessors (SM)", num(process.SM), percent, "Its share of SM time."),
 		fact("Memory controller", num(process.MemoryBandwidth), percent, ""),
 		fact("Encoder", num(process.Encoder), percent, ""),
 		fact("Decoder", num(process.Decoder), percent, ""),
@@ -651,8 +649,8 @@ func newProcessFacts(p *Process) []ProcessFacts {
 		}
 	}
 	machine := []ProcessFact{
-		fact("CPU", num(f.CPU), percent, "Of one core; several cores add up past 100 %."),
-		fact("Memory of the machine", mebi(f.RSS), memory, ""),
+		fact("CPU", num(f.CPU), percent, "Of one core; several cores add up to more than 100 %."),
+		fact("Machine memory", mebi(f.RSS), memory, ""),
 	}
 	place := []ProcessFact{}
 	some := func(label, value string) {
@@ -666,7 +664,7 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	some("Container", container.Name.Or(""))
 	some("Image", container.Image.Or(""))
 	some("Runtime", container.Runtime)
-	some("Container’s id", container.ID)
+	some("Container ID", container.ID)
 	if !job.None() {
 		some("Slurm job", strconv.Itoa(job.ID))
 	}
@@ -677,14 +675,14 @@ func newProcessFacts(p *Process) []ProcessFacts {
 	return []ProcessFacts{{"What runs", what}, {"On the GPU", perDevice}, {"On the machine", machine}, {"Where", place}}
 }
 
-// processGroups are the ways to group the table, but for the usual one.
-var processGroups = []Choice{{"user", "Together by user"}, {"none", "Each alone"}}
+// processGroups lists the groupings of the table except the default.
+var processGroups = []Choice{{"user", "Grouped by user"}, {"none", "Not grouped"}}
 
-// processSorts are the orders of the table, for who has no heads of columns to choose one.
+// processSorts lists the orders of the table, for screens without column headings.
 func processSorts() (out []Choice) {
 	for _, c := range processColumns {
 		if c.key != "power" {
-			out = append(out, Choice{c.key, "Sort by " + strings.ToLower(c.label)})
+			out = append(out, Choice{c.key, "Sort by " + either(c.key == "gpu", c.label, strings.ToLower(c.label))})
 		}
 	}
 	return out
@@ -694,5 +692,5 @@ func hasChoice(list []Choice, value string) bool {
 	return slices.ContainsFunc(list, func(c Choice) bool { return c.Value == value })
 }
 
-// widthOf is the width of a bar.
+// widthOf returns the width of a bar.
 func widthOf(share string) string { return cmp.Or(share, "0") + "%" }

@@ -152,7 +152,7 @@ func TestUnknownProcesses(t *testing.T) {
 		table := NewProcessesPage(in).Table
 		block := newProcessBlock(&in, in.devices(), bareProcesses(&in, in.devices()))
 		for _, got := range []string{table.Count, block.Count} {
-			if (got == "0 processes") != known || (got == "not known") == known {
+			if (got == "0 processes") != known || (got == "unknown") == known {
 				t.Errorf("%s: %q", state, got)
 			}
 		}
@@ -161,7 +161,7 @@ func TestUnknownProcesses(t *testing.T) {
 		}
 	}
 	none := NewProcessesPage(input(&gpu.Snapshot{Node: "n", Time: noon}, "why"))
-	if none.Table.Empty != "Without a GPU no process is known." {
+	if none.Table.Empty != "Without a GPU, no process is known." {
 		t.Errorf("%q", none.Table.Empty)
 	}
 }

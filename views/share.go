@@ -8,28 +8,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// What is shared is the picture with the answer above it, as one file that explains itself. An image has no style sheet: its colors
-// stand in it.
+// The shared picture is one file with the answer above the picture, so it explains itself. An image has no style sheet: it contains
+// its colors.
 
 const shareFont = "-apple-system, 'Segoe UI Variable Text', 'Segoe UI', 'Adwaita Sans', Inter, Cantarell, Ubuntu, Roboto, 'Noto Sans', 'Liberation Sans', Arial, sans-serif"
 
-// A Shared is the picture that is saved.
+// A Shared is the view model of the saved picture.
 type Shared struct {
 	Picture Picture
 	Answer  Answer
 	theme   picture.Theme
-	Size    float64 // of the headline
+	Size    float64 // type size of the headline
 	Chips   []SharedChip
 	Foot    string
 }
 
-// A SharedChip is a chip with its place.
+// A SharedChip is a chip with its position.
 type SharedChip struct {
 	Chip
 	X, Width string
 }
 
-// NewShared makes the picture of a page to be saved. Its times are those of now's zone.
+// NewShared makes the saved picture of a page. Its times are in the time zone of in.Now.
 func NewShared(in Input, theme picture.Theme) Shared {
 	s := Shared{Picture: newPicture(&in), Answer: newAnswer(&in), theme: theme}
 	p := &s.Picture
@@ -64,18 +64,18 @@ func NewShared(in Input, theme picture.Theme) Shared {
 
 func (s *Shared) headline() string { return s.Answer.Headline() }
 
-// simulated is what the readings are where they are not of this machine as it is.
+// simulated says what kind of data it shows if that is not live.
 func (s *Shared) simulated() string {
 	switch gpu.Kind(s.Picture.Kind) {
 	case gpu.Simulated:
 		return "Simulated"
 	case gpu.Recorded:
-		return "A recording"
+		return "Recorded"
 	}
 	return ""
 }
 
-// parts of the headline, and where each begins.
+// parts returns where the name and the rest of the headline begin.
 func (s *Shared) parts() (name, rest float64) {
 	const left = 44
 	name = left + textWidth(s.Answer.Before, s.Size)
@@ -86,7 +86,7 @@ func (s *Shared) parts() (name, rest float64) {
 	return name, rest
 }
 
-// textWidth is about how wide a text is in a usual font of that size; bold is a little wider.
+// textWidth estimates the width of a text in a common font of that size; bold is a little wider.
 func textWidth(text string, size float64) (width float64) {
 	for _, r := range text {
 		switch {
@@ -103,7 +103,7 @@ func textWidth(text string, size float64) (width float64) {
 	return width * size
 }
 
-// top is where a reading stands, beside its lane.
+// top returns the position of a reading beside its lane.
 func (s *Shared) top(i int) int {
 	places := []int{206, 268, 362, 452}
 	if s.Picture.Crowd {
@@ -122,7 +122,7 @@ func (s *Shared) level(r PictureReading) string {
 	return "ink"
 }
 
-// chip is a color of a chip: that of its level, or else another one.
+// chip returns a color of a chip: that of its level, or else other.
 func (s *Shared) chip(c SharedChip, part, other string) string {
 	switch c.Level {
 	case Near:

@@ -16,7 +16,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// Render writes the picture as an image of 1200 by 630.
+// Render writes the picture as an SVG image of 1200 by 630.
 func (s Shared) Render(ctx context.Context, w io.Writer) error { return shared(&s).Render(ctx, w) }
 
 func shared(s *Shared) templ.Component {

@@ -9,31 +9,31 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 )
 
-// A Shell is what every page has around it.
+// A Shell is the frame around every page: header, navigation and footer.
 type Shell struct {
 	in      *Input
-	Current string // the name of the page in the header, such as "Alerts"; empty where it is none of those
-	Class   string // of the body
-	Still   bool   // the page is of one moment: it does not say how new it is
-	Status  string // of the machine: "live", "starting" or "none"
+	Current string // name of the page in the header, such as "Alerts"; empty if the header does not list it
+	Class   string // class of the body
+	Still   bool   // the page does not update, so it does not say how fresh it is
+	Status  string // state of the machine: "live", "starting" or "none"
 	Pages   []ShellPage
-	Data    []Link // at the page's end, beside those of every page
-	Lasting string // which choices a browser remembers of this page, each with its values: "sort=power,memory color=power"
+	Data    []Link // links in the footer, before those of every page
+	Lasting string // the choices that browsers remember for this page, with their values: "sort=power,memory color=power"
 }
 
-// A ShellPage is a page that the header leads to.
+// A ShellPage is a page in the navigation.
 type ShellPage struct {
 	Name, Path, Icon string
 	Here             bool
-	Wide             bool // not in the bar of phones
+	Wide             bool // not in the navigation bar on phones
 	Count            string
-	Bad              bool // one of those is critical
+	Bad              bool // one of the counted alerts is critical
 }
 
-// A Link leads somewhere.
+// A Link is an address with a label.
 type Link struct{ Path, Label string }
 
-// shell is that of a page whose name is current.
+// shell returns the shell of the page named current.
 func (in *Input) shell(current string) Shell {
 	s := Shell{in: in, Current: current, Status: "live", Lasting: lasting[current]}
 	switch in.Nodes.Status() {
@@ -58,13 +58,13 @@ func (in *Input) shell(current string) Shell {
 	alerts := page("Alerts", "alerts", "bell")
 	alerts.Count, alerts.Bad = count, bad
 	if len(in.Nodes) > 1 {
-		page("Nodes", "nodes", "node").Wide = true
+		page("Fleet", "nodes", "node").Wide = true
 	}
 	page("About", "about", "info").Wide = true
 	return s
 }
 
-// lasting are the choices that browsers remember, by the name of their page.
+// lasting lists the choices that browsers remember, by the name of their page.
 var lasting = map[string]string{
 	"Now":       lasts("sort", sorts, func(s *deviceOrder) string { return s.name }) + " " + lasts("color", colors, func(c *deviceColor) string { return c.name }),
 	"Processes": lasts("sort", processSorts(), valueOf) + " " + lasts("group", processGroups, valueOf),
@@ -73,31 +73,31 @@ var lasting = map[string]string{
 
 func valueOf(c *Choice) string { return c.Value }
 
-// lasts is a choice with its values, of which the empty one is the default.
+// lasts writes a choice with its values, except the empty default.
 func lasts[T any](name string, list []T, value func(*T) string) string {
 	values := slices.DeleteFunc(each(list, value), func(v string) bool { return v == "" })
 	return name + "=" + strings.Join(values, ",")
 }
 
-// manifest is the address of what a browser needs to install the page.
+// manifest returns the address of the web app manifest, with which browsers install the page.
 func (in *Input) manifest() string { return in.BasePath + "manifest.webmanifest" }
 
-// kiosk reports whether the page is for a screen on the wall, which nobody touches.
+// kiosk reports whether the page is for a wall display, which nobody touches.
 func (in *Input) kiosk() bool { return in.Choices.Of("kiosk") != "" }
 
-// badge says in a word what readings are that are not of this machine as it is now, and why in a sentence; both are
-// empty of those that are.
+// badge names the kind of readings in a word, and explains it in a sentence; both are empty for live readings
+// of this machine.
 func badge(kind gpu.Kind) (word, why string) {
 	switch kind {
 	case gpu.Simulated:
-		return "Simulated", "These GPUs and processes are invented, because a simulation was asked for."
+		return "Simulated", "These GPUs and processes are made up: a simulation was requested."
 	case gpu.Recorded:
-		return "Recorded", "This is not this machine as it is now: a recording is played, because that was asked for."
+		return "Recorded", "This is not live data from this machine: a recording is being played, as requested."
 	}
 	return "", ""
 }
 
-// icons are drawings of 16 by 16, by their names.
+// icons are drawings of 16 by 16 units, by name.
 var icons = map[string]string{
 	"now":    `<path d="M1.8 8.5h2.7L6.6 3l3 10 2-4.5h2.6"/>`,
 	"clock":  `<circle cx="8" cy="8" r="6.2"/><path d="M8 4.6V8l2.3 1.5"/>`,
@@ -125,10 +125,10 @@ var icons = map[string]string{
 	"close":  `<path d="M4 4l8 8m0-8l-8 8"/>`,
 }
 
-// shell of the dashboard, and of a device's own page.
+// shell returns the shell of the start page, or of a device's own page.
 func (p Page) shell() Shell { return p.in.shell(either(p.Device == nil, "Now", "")) }
 
-// shell of a span of the past is about what is kept, and does not change.
+// shell returns the shell of the page of the past, which does not update.
 func (p PastPage) shell() Shell {
 	s := p.in.shell("Past")
 	s.Class, s.Still = "of-past", true

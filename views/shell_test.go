@@ -27,13 +27,13 @@ func TestShell(t *testing.T) {
 	}
 	for name, html := range map[string]string{
 		"Now": render(t, NewPage(in)), "Processes": render(t, NewProcessesPage(in)), "About": render(t, NewAboutPage(in)),
-		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Nodes": render(t, NewNodesPage(in)),
+		"Alerts": render(t, NewAlertsPage(AlertsInput{Input: in, AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }})), "Fleet": render(t, NewNodesPage(in)),
 	} {
 		current := `data-key="` + name + `" aria-current="page"`
 		if strings.Contains(html, `data-key="`+name+`" class="wide"`) {
 			current = `data-key="` + name + `" class="wide" aria-current="page"`
 		}
-		if name != "Nodes" && !strings.Contains(html, current) {
+		if name != "Fleet" && !strings.Contains(html, current) {
 			t.Errorf("%s is not the current page", name)
 		}
 		if fills, silent := strings.Count(html, "data-fill"), strings.Count(html, `data-fill data-own aria-live="off"`); fills != 3 || silent != fills {
@@ -45,11 +45,11 @@ func TestShell(t *testing.T) {
 			}
 		}
 	}
-	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Nodes"`) {
+	if html := render(t, NewPage(in)); strings.Contains(html, `data-key="Fleet"`) {
 		t.Error("one node has a page of nodes")
 	}
 	in.Nodes = fixtureFleet()
-	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Nodes"`) {
+	if html := render(t, NewPage(in)); !strings.Contains(html, `data-key="Fleet"`) {
 		t.Error("several nodes have no page")
 	}
 	for status, in := range map[string]Input{"starting": input(nil, ""), "none": input(machine("none"), "")} {
@@ -117,7 +117,7 @@ func TestAbout(t *testing.T) {
 	in.Started = noon
 	in.Costs = []gpu.Cost{{Source: "nvml", Call: "nvmlDeviceGetPowerUsage", Count: 4, Total: 10 * time.Millisecond, Longest: 7 * time.Millisecond}}
 	html := render(t, NewAboutPage(in))
-	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean",
+	for _, part := range []string{"1.2\u00a0%", "48\u00a0MiB", "v1.2.3", "Other users' processes are hidden", "2026-01-02 12:00:00 UTC", "What the readings mean",
 		"nvml · nvmlDeviceGetPowerUsage", "2.500\u00a0ms", "of 4; the longest took 7.000\u00a0ms"} {
 		if !strings.Contains(strings.ReplaceAll(html, "&#39;", "'"), part) {
 			t.Errorf("%q is missing", part)
@@ -131,7 +131,7 @@ func TestAbout(t *testing.T) {
 // The page about gpuwhy says how it does as a part of a fleet, and nothing of that where it is none.
 func TestAboutAFleet(t *testing.T) {
 	in := input(machine("one"), "")
-	if html := render(t, NewAboutPage(in)); len(NewAboutPage(in).Fleet) != 0 || !strings.Contains(html, "the GPUs of this machine,") {
+	if html := render(t, NewAboutPage(in)); len(NewAboutPage(in).Fleet) != 0 || !strings.Contains(html, "the GPUs of this machine and says") {
 		t.Error("a machine alone has a fleet")
 	}
 	why := "no NATS server listens there; see that the server runs"
@@ -145,8 +145,8 @@ func TestAboutAFleet(t *testing.T) {
 		got = append(got, f.Label+": "+f.Value.Text)
 	}
 	want := []string{
-		"Connection: does not work", "Machines join at: tls://127.0.0.1:4222", "Nodes of others: 12", "Silent nodes: 2", "Refused of gpu-2: 9", "Refused of <b>: 7",
-		"Events that wait: 0", "The past is delivered: yes", "Parts of it that wait: 41", "Cluster east: not known yet",
+		"Connection: not working", "Machines join at: tls://127.0.0.1:4222", "Remote machines: 12", "Silent machines: 2", "Refused from gpu-2: 9", "Refused from <b>: 7",
+		"Events waiting: 0", "History delivery: working", "Parts waiting: 41", "Cluster east: not known yet",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("it says\n%q, want\n%q", got, want)
@@ -181,7 +181,7 @@ func TestPaceOfThePage(t *testing.T) {
 		of   *insight.Fleet
 		want []string
 	}{
-		{nil, []string{`data-interval="5"`, "every 5\u00a0s", "a reading every 5\u00a0s"}},
+		{nil, []string{`data-interval="5"`, "every 5\u00a0s", "one reading every 5\u00a0s"}},
 		{insight.NewFleet(every("a", time.Minute)), []string{`data-interval="60"`, "every 60\u00a0s"}},
 		{insight.NewFleet(every("a", time.Minute), every("b", time.Second)), []string{`data-interval="1"`, "every 1 to 60\u00a0s"}},
 	} {
@@ -215,7 +215,7 @@ func TestBusyOfNodes(t *testing.T) {
 		t.Errorf("its page says %d, the list %s", own, busy)
 	}
 	s.Devices[2].State = gpu.StateLost
-	if busy := NewNodesPage(in).List.Groups[0].Rows[0].Busy; busy != "3, others not known" {
+	if busy := NewNodesPage(in).List.Groups[0].Rows[0].Busy; busy != "3, others unknown" {
 		t.Errorf("with one lost: %s", busy)
 	}
 }

@@ -14,47 +14,47 @@ import (
 	"github.com/gpuwhy/gpuwhy/views/picture"
 )
 
-// A Tile shows one device: as a card, or in less room.
+// A Tile is one device, shown as a card or in less space.
 type Tile struct {
 	Key       string // node and UUID
 	Title     string // "GPU 0"
-	Page      string // the address of the device's own page
+	Page      string // address of the device's own page
 	Name      string
 	State     string // the device's state; "busy", "idle" or "on" while it answers
 	StateText string
 	Answers   bool // the meters have values
-	Answer    bool // the page's sentence is about it
+	Answer    bool // the page's headline is about it
 	Busy      bool
-	Unknown   bool   // whether it is busy
-	Level     Level  // Near: slowed, or near its limit of heat; Bad: broken
-	Says      string // what it is like in a word or two: "slowed by heat", "fan 40 %"
+	Unknown   bool   // it does not report whether it is busy
+	Level     Level  // Near: slowed, or close to its temperature limit; Bad: broken
+	Says      string // its state in a word or two: "slowed by heat", "fan 40 %"
 
-	Meters []Figure // the engine that works most, memory, temperature, power, fan
+	Meters []Figure // busiest engine, memory, temperature, power, fan
 
-	Hue    string // of who works
+	Hue    string // color class of Who
 	Who    Value  // the process that explains the work best
 	User   string
-	Detail string // its user, its pid and what it holds
+	Detail string // its user, pid and memory
 	Speed  string // performance state and clock
 	Bus    string // the memory's clock and the bus
-	Held   string // what holds the clocks down; empty where nothing does
+	Held   string // what holds the clocks down; empty if nothing does
 
-	NoticeTitle string // "for 12 min", beside the state; empty while the device answers
-	Notice      string // why, and what to do; of a device that answers, what comes soon
+	NoticeTitle string // how long the state has lasted, such as "for 12 min"; empty while the device answers
+	Notice      string // why, and what to do; for a device that answers, what comes next
 
 	Pinned bool
-	Pin    templ.SafeURL // the address of the page with this device pinned, or no more; empty where nothing can be pinned
+	Pin    templ.SafeURL // address of the page with this device pinned or unpinned; empty if pinning is not possible
 
-	Spark  picture.Field // of a card
+	Spark  picture.Field // the small picture of a card
 	device *gpu.Device
 }
 
-// A glance is what all devices of a page are counted and chosen by; few of thousands have a [Tile].
+// A glance has what counting and filtering needs of a device; of thousands, few get a [Tile].
 type glance struct {
 	device                         *gpu.Device
 	answers, busy, unknown, silent bool
 	level                          Level
-	asks                           bool // its driver asks for a reset or the like
+	asks                           bool // its driver asks for action, such as a reset
 	pinned                         bool
 }
 
@@ -95,7 +95,7 @@ func newTile(in *Input, d *gpu.Device, now time.Time) Tile {
 	return g.tile(in, now)
 }
 
-// tile is the device in words.
+// tile puts the device into words.
 func (g *glance) tile(in *Input, now time.Time) Tile {
 	d := g.device
 	t := Tile{
@@ -152,13 +152,13 @@ func (g *glance) state() string {
 	return stateOn
 }
 
-// held is what holds the clocks down.
+// held says what holds the clocks down.
 func (g *glance) held() string {
 	slowed, limited := newHeld(reasonsOf(g.device))
 	return dots(either(slowed == "", "", slowedBy(slowed)), either(limited, powerLimited, ""))
 }
 
-// says is what a device is like, the worst first.
+// says returns the state of a device in words, the worst first.
 func (g *glance) says() (says string) {
 	if !g.answers {
 		return stateText(g.state())
@@ -193,17 +193,17 @@ func (g *glance) says() (says string) {
 	return says
 }
 
-// fails reports whether a fan of a device fails, of which that is said.
+// fails reports whether an answer says that a fan of the device is failing.
 func fails(said *explain.DeviceAnswer) bool {
 	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.FanFailing && c.Case != explain.Unasked })
 }
 
-// asks reports whether the driver of a device asks for a reset or the like, of which that is said.
+// asks reports whether an answer says that the driver of the device asks for action.
 func asks(said *explain.DeviceAnswer) bool {
 	return said != nil && slices.ContainsFunc(said.Causes, func(c explain.Cause) bool { return c.Kind == explain.NeedsAction })
 }
 
-// reasonsOf is the set of reasons why a device's clocks are held down; empty where no good reading says so.
+// reasonsOf returns the reasons why a device's clocks are held down; empty without a trusted reading.
 func reasonsOf(d *gpu.Device) gpu.ClockEventReasons {
 	if reasons, ok := d.Clocks.EventReasons.Trusted(); ok {
 		return reasons
@@ -211,7 +211,7 @@ func reasonsOf(d *gpu.Device) gpu.ClockEventReasons {
 	return 0
 }
 
-// meter is that of a key.
+// meter returns the meter with a key.
 func (t *Tile) meter(key string) Figure {
 	i := slices.IndexFunc(t.Meters, func(m Figure) bool { return m.Key == key })
 	if i < 0 {
@@ -223,13 +223,13 @@ func (t *Tile) meter(key string) Figure {
 // problem reports whether somebody should look at the device.
 func (t *Tile) problem() bool { return t.Level != Normal }
 
-// An engine is a part of a device that works.
+// An engine is a part of a device that does work.
 type engine struct {
 	key, label string
 	value      number
 }
 
-// engines are those of a device that report, the busiest first. The cores come first where nothing is busier.
+// engines returns the engines of a device that report, the busiest first. The cores win ties.
 func engines(d *gpu.Device) []engine {
 	u := &d.Utilization
 	all := []engine{
@@ -245,14 +245,14 @@ func engines(d *gpu.Device) []engine {
 	return out
 }
 
-// topEngine is the engine that matters: video heats a device whose cores rest.
+// topEngine returns the busiest engine: video work heats a device whose cores are idle.
 func topEngine(d *gpu.Device) engine { return engines(d)[0] }
 
 func newMeters(d *gpu.Device) []Figure {
 	return []Figure{useMeter(d), memoryMeter(d), temperatureMeter(d.Thermal), powerMeter(d), fanMeter(d.Fans)}
 }
 
-// fillOf is how full a meter is, by its place among them.
+// fillOf returns how full a meter is, by its index.
 func fillOf(d *gpu.Device, meter int) string {
 	switch meter {
 	case 0:
@@ -271,14 +271,14 @@ func useMeter(d *gpu.Device) Figure {
 	return Figure{Key: e.key, Label: e.label, Value: show(e.value, percent), Fill: part(e.value, full)}
 }
 
-// powerMeter never warns: to work at the limit is normal.
+// powerMeter never warns: working at the limit is normal.
 func powerMeter(d *gpu.Device) Figure {
 	m := usage("power", "Power", watts, num(d.Power.Draw), num(d.Power.EnforcedLimit))
 	m.Level = Normal
 	return m
 }
 
-// soon is what comes first of what has a time; empty where nothing has.
+// soon returns the forecast that comes first; empty if none has a time.
 func soon(list []explain.Prospect) string {
 	for _, p := range list {
 		if p.Left.Present() {
@@ -288,10 +288,10 @@ func soon(list []explain.Prospect) string {
 	return ""
 }
 
-// full is the limit of what is measured in percent.
+// full is the limit of values in percent.
 var full = number{100, gpu.Good}
 
-// usage is near its limit from 95 %: the next allocation of memory may fail.
+// usage is Near its limit from 95 %: the next memory allocation may fail.
 func usage(key, label string, format func(float64) string, used, limit number) Figure {
 	out := Figure{Key: key, Label: label, Value: show(used, format), Remark: limit.say(ofText, format), Fill: part(used, limit)}
 	if out.Fill != "" && used.value >= 0.95*limit.value {
@@ -300,8 +300,8 @@ func usage(key, label string, format func(float64) string, used, limit number) F
 	return out
 }
 
-// memoryMeter says of a device without memory of its own what it has of the machine's, with
-// what the firmware set apart for it. That is never near its limit: the machine is.
+// memoryMeter shows the memory of a device. For a device without its own memory it shows what the device
+// has of the machine's, including the firmware's reservation; that is never near its limit.
 func memoryMeter(d *gpu.Device) Figure {
 	own, shared := mebi(d.Memory.Used), mebi(d.Shared.Used)
 	if !d.Shared.Unified.Or(false) {
@@ -314,7 +314,7 @@ func memoryMeter(d *gpu.Device) Figure {
 	return out
 }
 
-// temperatureMeter warns 10 degrees before the hardware slows itself down, again at 3.
+// temperatureMeter warns 10 degrees before the hardware slows itself down, and again at 3.
 func temperatureMeter(t gpu.Thermal) Figure {
 	now, limit := num(t.GPU), heatLimit(t)
 	out := Figure{Key: "temperature", Label: "Temperature", Value: show(now, celsius), Fill: part(now, full)}
@@ -324,7 +324,7 @@ func temperatureMeter(t gpu.Thermal) Figure {
 	return out
 }
 
-// nearHeat is how near a device is to the limit of its heat; Normal where there is none.
+// nearHeat returns how close a device is to its temperature limit; Normal if it has none.
 func nearHeat(t gpu.Thermal) Level { return level(heat(t), -10, -3) }
 
 func heatLimit(t gpu.Thermal) number {
@@ -335,7 +335,7 @@ func heatLimit(t gpu.Thermal) number {
 	return limit
 }
 
-// heat is how far a device is above the limit of its heat in degrees, mostly below 0.
+// heat returns how far a device is above its temperature limit in degrees, usually negative.
 func heat(t gpu.Thermal) float64 {
 	now, limit := num(t.GPU), heatLimit(t)
 	if !now.ok() || !limit.ok() {
@@ -355,8 +355,8 @@ func level(v, near, top float64) Level {
 	}
 }
 
-// fanMeter shows the speed that the driver asks for, which may pass 100 %, and
-// beside it what the tachometer of the fastest fan says.
+// fanMeter shows the speed that the driver requests, which may exceed 100 %, and
+// beside it the tachometer reading of the fastest fan.
 func fanMeter(f gpu.Fans) Figure {
 	speed := num(f.Commanded())
 	out := Figure{Key: "fan", Label: "Fan", Value: show(speed, percent), Fill: part(speed, full)}
@@ -380,7 +380,7 @@ func fanMeter(f gpu.Fans) Figure {
 	return out
 }
 
-// mainProcess is the process that explains a device's work best; nil where none is listed.
+// mainProcess returns the process that best explains a device's work; nil if none is listed.
 func mainProcess(d *gpu.Device) *gpu.Process {
 	list := d.Processes.Or(nil)
 	if len(list) == 0 {
@@ -417,7 +417,7 @@ func newWho(d *gpu.Device) (who Value, user, detail string) {
 	return who, user, dots(user, pidText(p.PID), mebi(p.Memory).text(memory), more)
 }
 
-// programOf is what a process runs, as people call it, or else the kernel's name for it.
+// programOf returns the program that a process runs, or else the kernel's name for the process.
 func programOf(p *gpu.Process) gpu.Reading[string] {
 	if p.Facts.Program.Present() {
 		return p.Facts.Program
@@ -473,7 +473,7 @@ func newBus(d *gpu.Device) string {
 	return dots(num(d.Clocks.Memory).say(memoryAt, megahertz), link)
 }
 
-// newHeld says what slows the work down, and whether it is at its power limit, which is normal.
+// newHeld returns what slows the work down, and whether the device is at its power limit, which is normal.
 func newHeld(reasons gpu.ClockEventReasons) (slowed string, limited bool) {
 	var names []string
 	for _, h := range held {

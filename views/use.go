@@ -11,22 +11,22 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 )
 
-// A Use is whose one thing of a device is, as its page shows it.
+// A Use shows who uses one resource of a device.
 type Use struct {
 	Title string
 	Bar   []UseBar
 	Facts []UseFact
 }
 
-// A UseFact is a figure, and why it is what it is.
+// A UseFact is one part of a resource, with the reason for its value.
 type UseFact struct {
 	DeviceFact
-	Kind string // of part of the bar; empty where it is none
+	Kind string // kind of its part of the bar; empty if it has none
 	Why  *DeviceFact
 }
 
-// A UseBar reaches from the beginning of all parts to the end of one. The
-// longest comes first, and the others cover it.
+// A UseBar reaches from the start of the bar to the end of one part. The
+// longest is drawn first, and the others cover it.
 type UseBar struct {
 	Kind  string
 	Width string // "0" to "100"
@@ -36,39 +36,39 @@ func (b UseBar) attrs() templ.Attributes {
 	return attributes("data-kind", b.Kind, "width", b.Width)
 }
 
-// A usePart is one of the parts that something is split into.
+// A usePart is one part of a resource.
 type usePart struct {
 	kind, path, label, means string
 	value                    number
 	format                   string
-	orElse                   *string // what is shown where it is absent
+	orElse                   *string // shown if it is absent
 }
 
-// newUses are those of a device.
+// newUses returns who uses the memory, power and time of a device.
 func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 	m, p, u := &a.Memory, &a.Power, &a.Utilization
-	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw differently."
+	memoryMeans, powerMeans := "", "An estimate: processes with the same share may draw different power."
 	if d.Shared.Unified.Or(false) {
-		memoryMeans = "Of what is set apart for the GPU and of the machine’s memory together."
-		powerMeans = "An estimate, also of what the processor’s cores draw, where the driver tells both as one."
+		memoryMeans = "Of the memory reserved for the GPU and the machine’s memory together."
+		powerMeans = "An estimate. It includes the CPU cores’ draw where the driver reports both as one."
 	}
 	power := newUse(d, "Power", num(d.Power.EnforcedLimit), []usePart{
-		{"idle", "power.idle_watts", "Without work", "The lowest steady draw that it was seen to have without work.", num(p.Idle), "watts", new("not known")},
+		{"idle", "power.idle_watts", "Without work", "The lowest steady draw seen without work.", num(p.Idle), "watts", new("unknown")},
 		{"processes", "power.processes_watts", "Processes", powerMeans, num(p.Processes), "watts", nil},
 		{"rest", "power.unexplained_watts", nobody, "", num(p.Remainder), "watts", nil},
 	}, p.Reason, p.Coverage)
 	power.Facts = append(power.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
-		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(splitBy(p.Method)), longestName), Else: new("nothing: not split"),
+		Path: "attribution.method", Format: "split", Label: "Split by", Value: shown(gpu.Of(splitBy(p.Method)), longestName), Else: new("not split"),
 	})})
 	return []Use{
 		newUse(d, "Memory", mebi(d.Pool().Total), []usePart{
 			{"processes", "memory.processes_mb", "Processes", memoryMeans, mebi(m.Processes), "memory", nil},
-			{"orphans", "memory.orphans_mb", "Processes that are gone", "They do not exist any more, and the driver has not freed it.", mebi(m.Orphans), "some", new("")},
+			{"orphans", "memory.orphans_mb", "Ended processes", "They no longer exist, but the driver hasn’t freed their memory.", mebi(m.Orphans), "some", new("")},
 			{"rest", "memory.unexplained_mb", nobody, "", mebi(m.Remainder), "memory", nil},
 		}, m.Reason, m.Coverage),
 		power,
 		newUse(d, "Utilization", full, []usePart{
-			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, as far as it explains the whole.", num(u.Processes), "percent", nil},
+			{"processes", "utilization.processes_percent", "Processes", "The sum of their shares, up to the whole.", num(u.Processes), "percent", nil},
 			{"rest", "utilization.unexplained_percent", nobody, "", num(u.Remainder), "percent", nil},
 		}, u.Reason, u.Coverage),
 	}
@@ -76,7 +76,7 @@ func newUses(d *gpu.Device, a *attribute.Attribution) []Use {
 
 const nobody = "Unaccounted"
 
-// newUse puts parts beside one another, the last of which no process explains.
+// newUse makes a Use of its parts. No process explains the last part.
 func newUse(d *gpu.Device, title string, whole number, parts []usePart, reason *attribute.Reason, coverage gpu.Reading[gpu.Percent]) Use {
 	const root = "attribution."
 	out := Use{Title: title}
@@ -99,5 +99,5 @@ func newUse(d *gpu.Device, title string, whole number, parts []usePart, reason *
 	return out
 }
 
-// some writes memory, if there is any.
+// some writes an amount of memory; empty for 0.
 func some(mib float64) string { return either(mib == 0, "", memory(mib)) }

@@ -53,18 +53,18 @@ func TestUses(t *testing.T) {
 		want [3]string
 	}{
 		"all is known": {working, whole, [3]string{
-			"Processes: 40.0\u00a0GiB\nProcesses that are gone: 8.0\u00a0GiB\nUnaccounted: 8.0\u00a0GiB (the driver does not list this device's processes)\nExplained: 86\u00a0%\nrest to 70\norphans to 60\nprocesses to 50",
-			"Without work: 50\u00a0W\nProcesses: 200\u00a0W\nUnaccounted: 0\u00a0W\nExplained: 100\u00a0%\nSplit by: shares of the multiprocessors’ time\nrest to 50\nprocesses to 50\nidle to 10",
+			"Processes: 40.0\u00a0GiB\nEnded processes: 8.0\u00a0GiB\nUnaccounted: 8.0\u00a0GiB (the driver does not list this device's processes)\nExplained: 86\u00a0%\nrest to 70\norphans to 60\nprocesses to 50",
+			"Without work: 50\u00a0W\nProcesses: 200\u00a0W\nUnaccounted: 0\u00a0W\nExplained: 100\u00a0%\nSplit by: share of SM time\nrest to 50\nprocesses to 50\nidle to 10",
 			"Processes: 90\u00a0%\nUnaccounted: 0\u00a0%\nExplained: 100\u00a0%\nrest to 90\nprocesses to 90",
 		}},
 		"nothing is": {working, attribute.Attribution{}, [3]string{
-			"Processes: not reported\nProcesses that are gone: \nUnaccounted: not reported\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
-			"Without work: not known\nProcesses: not reported\nUnaccounted: not reported\nExplained: \nSplit by: nothing: not split\nrest to 0\nprocesses to 0\nidle to 0",
+			"Processes: not reported\nEnded processes: \nUnaccounted: not reported\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
+			"Without work: unknown\nProcesses: not reported\nUnaccounted: not reported\nExplained: \nSplit by: not split\nrest to 0\nprocesses to 0\nidle to 0",
 			"Processes: not reported\nUnaccounted: not reported\nExplained: \nrest to 0\nprocesses to 0",
 		}},
 		"of a lost one": {device(func(d *gpu.Device) { d.State = gpu.StateLost }), attribute.Attribution{}, [3]string{
-			"Processes: not read since 2026-01-02 11:00:00 UTC\nProcesses that are gone: \nUnaccounted: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
-			"Without work: not known\nProcesses: not read since 2026-01-02 11:00:00 UTC\nUnaccounted: not read since 2026-01-02 11:00:00 UTC\nExplained: \nSplit by: nothing: not split\nrest to 0\nprocesses to 0\nidle to 0",
+			"Processes: not read since 2026-01-02 11:00:00 UTC\nEnded processes: \nUnaccounted: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\norphans to 0\nprocesses to 0",
+			"Without work: unknown\nProcesses: not read since 2026-01-02 11:00:00 UTC\nUnaccounted: not read since 2026-01-02 11:00:00 UTC\nExplained: \nSplit by: not split\nrest to 0\nprocesses to 0\nidle to 0",
 			"Processes: not read since 2026-01-02 11:00:00 UTC\nUnaccounted: not read since 2026-01-02 11:00:00 UTC\nExplained: \nrest to 0\nprocesses to 0",
 		}},
 	} {
@@ -86,7 +86,7 @@ func TestOnlyDevicePagesHaveUses(t *testing.T) {
 		return &attribute.Attribution{Power: attribute.Power{Method: attribute.ByMemory}, Shares: make([]attribute.Share, len(d.Processes.Or(nil)))}
 	}
 	const title = `id="use-title"`
-	if html := render(t, NewDevicePage(in, &s.Devices[0])); !strings.Contains(html, title) || !strings.Contains(html, "the memory that they hold") {
+	if html := render(t, NewDevicePage(in, &s.Devices[0])); !strings.Contains(html, title) || !strings.Contains(html, "memory in use") {
 		t.Error("the device's page lacks it")
 	}
 	if strings.Contains(render(t, NewPage(in)), title) {

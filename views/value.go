@@ -9,16 +9,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Value is a reading as text: the value with its unit, or in words why there
-// is none.
+// A Value is a reading as text: the value with its unit, or why there is none
+// in words.
 type Value struct {
 	Text  string
 	Mark  Mark
-	Title string // says more, where Mark is set
-	At    string // the moment in Text, as RFC 3339; empty where there is none
+	Title string // explains the Mark
+	At    string // the moment in Text, as RFC 3339; empty if there is none
 }
 
-// Mark tells values apart that are not simply a value.
+// A Mark flags values that are missing or doubtful.
 type Mark string
 
 // The marks of a value.
@@ -41,18 +41,18 @@ func show(n number, format func(float64) string) Value {
 
 // absent says why a reading has no value.
 func absent(q gpu.Quality) Value {
-	if q >= gpu.Doubtful { // there is a value, and it says nothing
+	if q >= gpu.Doubtful { // the value is empty
 		q = gpu.NotReported
 	}
 	return missing(absenceOf(q))
 }
 
-// missing says that there is no value, and why.
+// missing returns a Value that says why there is none.
 func missing(a absence) Value {
 	return Value{Text: a.text, Mark: Missing, Title: a.why}
 }
 
-// shown is text that a process or a device reports about itself.
+// shown returns a text that a process or a device reports about itself.
 func shown(r gpu.Reading[string], limit int) Value {
 	if text := clean(r.Or(""), limit); text != "" {
 		return Value{Text: text}
@@ -60,7 +60,7 @@ func shown(r gpu.Reading[string], limit int) Value {
 	return absent(r.Quality())
 }
 
-// around are what stands before and after the moment in a value, and that.
+// split splits the text of a value around its moment.
 func (v Value) split() (before, clock, after string) {
 	t, err := time.Parse(time.RFC3339, v.At)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v Value) split() (before, clock, after string) {
 	return before, clock, after
 }
 
-// parted are a figure and its unit, which may be empty.
+// parted splits a value into figure and unit, which may be empty.
 func (v Value) parted() (figure, unit string) {
 	i := strings.LastIndex(v.Text, nbsp)
 	if i < 0 || v.Mark != Plain {
@@ -80,12 +80,12 @@ func (v Value) parted() (figure, unit string) {
 	return v.Text[:i], v.Text[i+len(nbsp):]
 }
 
-// attrs are what the value's element has beside its text.
+// attrs returns the attributes of the value's element.
 func (v Value) attrs() templ.Attributes {
 	return attributes("data-mark", string(v.Mark), "title", v.Title)
 }
 
-// attributes pairs names with values, and leaves out those without a value.
+// attributes makes attributes from pairs of name and value, and drops empty values.
 func attributes(pairs ...string) templ.Attributes {
 	out := templ.Attributes{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -96,18 +96,18 @@ func attributes(pairs ...string) templ.Attributes {
 	return out
 }
 
-// A Figure is a fact about a device, about all devices or about the machine around
-// them. Where it has a limit it has a bar too.
+// A Figure is a fact about a device, about all devices or about the machine. With a
+// limit it also has a bar.
 type Figure struct {
-	Key    string // names it to scripts and styles
+	Key    string // its name for scripts and styles
 	Label  string
 	Value  Value
 	Remark string // beside the value, such as the limit: "of 450 W"; may be empty
-	Fill   string // how much of the bar is filled, "0" to "100"; empty where that is not known
+	Fill   string // how much of the bar is filled, "0" to "100"; empty if unknown
 	Level  Level
 }
 
-// Level is how near a figure is to its limit.
+// A Level is how close a figure is to its limit.
 type Level string
 
 // The levels of a figure.
@@ -118,7 +118,7 @@ const (
 	Bad    Level = "bad" // it is broken
 )
 
-// part is the width of a bar for value of limit; empty where one is absent.
+// part returns the width of a bar for value out of limit; empty if either is absent.
 func part(value, limit number) string {
 	if !value.ok() || !limit.ok() || limit.value <= 0 {
 		return ""
@@ -130,7 +130,7 @@ func (m Figure) attrs() templ.Attributes {
 	return attributes("data-meter", m.Key, "data-level", string(m.Level))
 }
 
-// bar makes the drawing a meter for those who can't see it, or hides it without a value.
+// bar makes the drawing a meter for screen readers, or hides it if there is no value.
 func (m Figure) bar() templ.Attributes {
 	if m.Fill == "" {
 		return attributes("aria-hidden", "true")

@@ -9,29 +9,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// This file has the texts of pages that stand in several places, or are chosen by what is read: edit them here. What stands in one place
-// alone is in its template. testdata/words.golden.txt has all of them with example values, and is written by
-// "go test ./views -run TestWords -update".
+// This file has the page texts that are used in several places or depend on readings. Texts used in one place are in their template.
+// testdata/words.golden.txt lists all texts of this file with example values; "go test ./views -run TestWords -update" writes it.
 
-// An absence is what stands in place of a value, and why there is none.
+// An absence is the text shown instead of a value, and why there is none.
 type absence struct{ text, why string }
 
 var (
 	notMeasured    = absence{"not measured", ""}
-	notReported    = absence{"not reported", "the device or its driver does not say"}
-	notSupported   = absence{"not offered", "the device or its driver does not offer it"}
-	notPermitted   = absence{"not permitted", "it exists, but gpuwhy may not read it"}
-	stale          = absence{"stale", "it was reported before, and the device does not answer now"}
-	implausible    = absence{"can't be right", "it was reported, with a value that is impossible"}
+	notReported    = absence{"not reported", "the device or its driver doesn’t report it"}
+	notSupported   = absence{"not offered", "the device or its driver doesn’t offer it"}
+	notPermitted   = absence{"not permitted", "it exists, but gpuwhy isn’t allowed to read it"}
+	stale          = absence{"stale", "reported earlier; the device isn’t answering now"}
+	implausible    = absence{"impossible value", "the device reported a value that can’t be right"}
 	machinesMemory = absence{"the machine’s", "it has no memory of its own"}
-	noOwnFan       = absence{"no fan of its own", "the chassis cools it, and gpuwhy can't see those fans"}
+	noOwnFan       = absence{"no fan of its own", "the chassis cools it with fans that gpuwhy can’t see"}
 	noProcess      = absence{"no process", "no process has a context on it"}
-	noProcessSeen  = absence{"no process that can be seen", "others may use it"}
-	someProcess    = absence{"a process", "its name can't be seen from here"}
-	endedProcess   = absence{"Ended process", "it does not exist any more, and the driver has not freed what it held"}
+	noProcessSeen  = absence{"no visible process", "processes that gpuwhy can’t see may be using it"}
+	someProcess    = absence{"a process", "its name isn’t visible from here"}
+	endedProcess   = absence{"Ended process", "it no longer exists, but the driver hasn’t freed what it held"}
 )
 
-// absenceOf is why a reading has no value.
+// absenceOf says why a reading has no value.
 func absenceOf(q gpu.Quality) absence {
 	switch q {
 	case gpu.NotSupported:
@@ -50,7 +49,7 @@ func absenceOf(q gpu.Quality) absence {
 // Values in words.
 
 const (
-	doubtfulWhy = "reported like this, and probably wrong: nothing goes by it" // beside a value
+	doubtfulWhy = "reported, but probably wrong: gpuwhy doesn’t rely on it" // beside a value
 	yesText     = "yes"
 	noText      = "no"
 	noneText    = "none"
@@ -72,27 +71,28 @@ func andText(before, last string) string { return before + " and " + last }
 
 func gpuCount(n int) string       { return explain.Plural(n, "GPU", "GPUs") }
 func processCount(n int) string   { return explain.Plural(n, "process", "processes") }
-func nodeCount(n int) string      { return explain.Plural(n, "node", "nodes") }
+func nodeCount(n int) string      { return explain.Plural(n, "machine", "machines") }
+func fleetText(n int) string      { return "Fleet of " + strconv.Itoa(n) } // in place of a machine's name
 func coreCount(n int) string      { return explain.Plural(n, "core", "cores") }
 func kindCount(n int) string      { return explain.Plural(n, "kind", "kinds") }
 func moreProcesses(n int) string  { return explain.Plural(n, "more process", "more processes") }
 func migInstances(n int) string   { return explain.Plural(n, "MIG instance", "MIG instances") }
 func partitionCount(n int) string { return explain.Plural(n, "partition", "partitions") }
 
-// gpuName is how pages call a device: "GPU 3".
+// gpuName is the name of a device on pages: "GPU 3".
 func gpuName(index int) string { return "GPU " + strconv.Itoa(index) }
 
 // Devices and nodes.
 
-// The states of a device beside those of package gpu.
+// States of a device in addition to those of package gpu.
 const (
 	stateBusy   = "busy"
 	stateIdle   = "idle"
-	stateOn     = "on" // it answers, and nobody knows whether it works
+	stateOn     = "on" // it answers, but whether it is busy is unknown
 	stateSilent = "silent"
 )
 
-// stateText is a state in a word; empty for one that is not known.
+// stateText is a state in words; empty for an unknown one.
 func stateText(state string) string {
 	switch state {
 	case stateBusy:
@@ -114,13 +114,13 @@ func stateText(state string) string {
 	}
 }
 
-// whatToDo is what to do about a state, where the source gave no reason for it.
+// whatToDo says what to do about a state, if the source gave no reason for it.
 func whatToDo(state string) string {
 	switch state {
 	case string(gpu.StateNotAnswering):
-		return "A call to the driver has not come back. See the kernel log (dmesg)."
+		return "A call to the driver hasn’t returned. Check the kernel log (dmesg)."
 	case string(gpu.StateLost):
-		return "The driver no longer finds it. See the kernel log (dmesg); restart the machine if it stays away."
+		return "The driver no longer finds it. Check the kernel log (dmesg); restart the machine if it doesn’t come back."
 	case string(gpu.StateAsleep):
 		return "The system has powered it down until a program uses it."
 	default:
@@ -135,23 +135,23 @@ const (
 	problemText     = "Problem"
 	noneBusy        = "No GPU is busy."
 	noProblem       = "No GPU has a problem."
-	restingText     = "resting"
+	restingText     = "idle"
 	fanOffText      = "fan off"
-	fanFailsText    = "fan fails"
+	fanFailsText    = "fan failing"
 	needsActionText = "needs action"
 	slowedByHeatIs  = "slowed by heat"
-	nearHeatLimit   = "near its limit of heat"
+	nearHeatLimit   = "close to its temperature limit"
 	powerLimited    = "power-limited"
 	computeText     = "Compute"
 	clockText       = "Clock"
 	pcieText        = "PCIe"
 	hotSpotText     = "Hot spot"
-	memoryHeatText  = "Memory’s temperature"
+	memoryHeatText  = "Memory temperature"
 	bandwidthText   = "Memory bandwidth"
-	memoryClockText = "Memory’s clock"
+	memoryClockText = "Memory clock"
 )
 
-func notKnown(n int) string  { return strconv.Itoa(n) + " not known" }
+func notKnown(n int) string  { return strconv.Itoa(n) + " not reporting" }
 func moreWrong(n int) string { return "and " + strconv.Itoa(n) + " more, marked below" }
 func gpusFrom(first, last int) string {
 	return "GPUs " + strconv.Itoa(first) + "–" + strconv.Itoa(last)
@@ -171,49 +171,49 @@ func decoderAt(share string) string     { return "decoder " + share }
 func videoAt(share string) string       { return "video " + share }
 func processesAre(absent string) string { return "processes " + absent } // "processes not permitted"
 func pidText(pid int) string            { return "pid " + strconv.Itoa(pid) }
-func withoutUnified(gpus string) string { return "without " + gpus + " in the machine’s memory" }
+func withoutUnified(gpus string) string { return "excluding " + gpus + " using the machine’s memory" }
 
 const (
 	ofMachinesMemory = "of the machine’s memory"
 	byHandText       = "set by hand" // a fan
 )
 
-// held are the reasons that cost the work something, and what they are in words.
+// held lists the reasons that slow work down, in words.
 var held = []struct {
 	reason gpu.ClockEventReasons
 	text   string
 }{
-	{gpu.ReasonHardwareSlowdown, "the hardware's own protection"},
+	{gpu.ReasonHardwareSlowdown, "hardware protection"},
 	{gpu.ReasonThermalSlowdown, "heat"},
 	{gpu.ReasonHardwareThermal, "heat"},
 	{gpu.ReasonHardwarePowerBrake, "the power supply"},
 }
 
-// holdsClocks is what holds the clocks.
+// holdsClocks lists all reasons that hold the clocks, in words.
 var holdsClocks = []struct {
 	reason gpu.ClockEventReasons
 	text   string
 }{
-	{gpu.ReasonIdle, "there is nothing to do"},
-	{gpu.ReasonApplicationClocks, "somebody set the clocks"},
+	{gpu.ReasonIdle, "no work"},
+	{gpu.ReasonApplicationClocks, "application clocks that someone set"},
 	{gpu.ReasonPowerCap, "the power limit"},
-	{gpu.ReasonHardwareSlowdown, "the hardware's own protection"},
-	{gpu.ReasonSyncBoost, "in step with another GPU"},
-	{gpu.ReasonThermalSlowdown, "heat, says the driver"},
-	{gpu.ReasonHardwareThermal, "heat, says the hardware"},
-	{gpu.ReasonHardwarePowerBrake, "the power supply asks for less"},
-	{gpu.ReasonDisplayClockSetting, "a display needs it"},
-	{gpu.ReasonBoardLimit, "a limit of the board"},
-	{gpu.ReasonReliability, "so that the chip lives long"},
+	{gpu.ReasonHardwareSlowdown, "hardware protection"},
+	{gpu.ReasonSyncBoost, "sync with another GPU"},
+	{gpu.ReasonThermalSlowdown, "heat (driver)"},
+	{gpu.ReasonHardwareThermal, "heat (hardware)"},
+	{gpu.ReasonHardwarePowerBrake, "the power supply (power brake)"},
+	{gpu.ReasonDisplayClockSetting, "a display"},
+	{gpu.ReasonBoardLimit, "the board’s limit"},
+	{gpu.ReasonReliability, "the reliability limit"},
 }
 
-// splitBy is what watts were split by; empty where they were not.
+// splitBy says how power was split among processes; empty if it was not.
 func splitBy(m attribute.Method) string {
 	switch m {
 	case attribute.BySM:
-		return "shares of the multiprocessors’ time"
+		return "share of SM time"
 	case attribute.ByMemory:
-		return "the memory that they hold"
+		return "memory in use"
 	default:
 		return ""
 	}
@@ -223,11 +223,11 @@ func splitBy(m attribute.Method) string {
 const (
 	theGPU        = "GPU"
 	allGPUs       = "All GPUs"
-	processorText = "Processor"
+	processorText = "CPU"
 	networkText   = "Network"
 	kernelText    = "Kernel"
 	noGPURead     = "What was tried"
-	notAllRead    = "Not everything can be read"
+	notAllRead    = "Some sources can’t be read"
 	cpuText       = "CPU"
 	loadText      = "Load"
 	memoryText    = "Memory"
@@ -254,14 +254,16 @@ func upFor(span string) string      { return "up " + span }
 
 // Processes.
 
-// "The processes of GPU 0 and GPU 1 are not known: …", above their table.
+// Notes above the table of processes, about the named GPUs.
 func processesNotKnown(gpus string) string {
-	return "The processes of " + gpus + " are not known: it does not answer."
+	return "Without an answer from " + gpus + ", the processes there are unknown."
 }
 func processesNotListed(gpus string) string {
-	return "The driver does not list the processes of " + gpus + "."
+	return "The driver doesn’t list the processes on " + gpus + "."
 }
-func processesHidden(gpus string) string { return "gpuwhy may not see all processes of " + gpus + "." }
+func processesHidden(gpus string) string {
+	return "gpuwhy has no permission to see all processes on " + gpus + "."
+}
 
 func podText(name string) string          { return "pod " + name }
 func containerText(name string) string    { return "container " + name }
@@ -271,15 +273,15 @@ func onInstance(gpu string, n int) string { return gpu + " · MIG " + strconv.It
 
 // Causes.
 
-// certainty is how sure a cause is.
+// certainty says how certain a cause is.
 func certainty(c explain.Confidence) string {
 	switch {
 	case c >= explain.High:
 		return "Certainty: high"
 	case c >= explain.Medium:
-		return "Certainty: medium, something else could look the same"
+		return "Certainty: medium; another cause could look the same"
 	default:
-		return "Certainty: low, what would decide is not reported"
+		return "Certainty: low; the reading that would decide it is missing"
 	}
 }
 
@@ -291,7 +293,7 @@ const acknowledgedText = "acknowledged"
 func didBy(did, who string) string      { return did + " by " + who }
 func didSaying(did, what string) string { return did + ": " + what }
 
-// severityName is a severity in a word; empty for an empty one.
+// severityName is a severity as a word; empty for an empty one.
 func severityName(s alert.Severity) string {
 	switch s {
 	case alert.Critical:
@@ -305,22 +307,22 @@ func severityName(s alert.Severity) string {
 	}
 }
 
-// alertStateName is the state of an alert that does not fire.
+// alertStateName is the state of an alert that is not firing.
 func alertStateName(s alert.State) string {
 	switch s {
 	case alert.NoData:
 		return "No data"
 	case alert.Resolved:
-		return "Over"
+		return "Resolved"
 	default:
 		return ""
 	}
 }
 
-// A being is what one thing is or does, and several: "is busy", "are busy".
+// A being is a predicate for one subject and for several: "is busy", "are busy".
 type being struct{ one, many string }
 
-// counted is that of n things.
+// counted returns the predicate for n subjects.
 func (b being) counted(n int) string {
 	if n == 1 {
 		return b.one
@@ -328,7 +330,7 @@ func (b being) counted(n int) string {
 	return b.many
 }
 
-// beingOf is what those with an alert are or do, by what is watched; empty for what this version does not know.
+// beingOf returns the predicate of an alert's subject, by what the rule watches; empty for a watch that this version does not know.
 func beingOf(w alert.Watch) being {
 	switch w {
 	case alert.Utilization:
@@ -336,15 +338,15 @@ func beingOf(w alert.Watch) being {
 	case alert.Temperature:
 		return being{"is hot", "are hot"}
 	case alert.TemperatureMargin:
-		return being{"is near its limit of heat", "are near their limits of heat"}
+		return being{"is close to its temperature limit", "are close to their temperature limits"}
 	case alert.MemoryTemperature:
 		return being{"has hot memory", "have hot memory"}
 	case alert.Memory:
 		return being{"has nearly full memory", "have nearly full memory"}
 	case alert.MemoryFullIn:
-		return being{"will soon have full memory", "will soon have full memory"}
+		return being{"will soon run out of memory", "will soon run out of memory"}
 	case alert.Power:
-		return being{"draws much power", "draw much power"}
+		return being{"draws a lot of power", "draw a lot of power"}
 	case alert.PowerShare:
 		return being{"is at its power limit", "are at their power limits"}
 	case alert.Fan:
@@ -354,7 +356,7 @@ func beingOf(w alert.Watch) being {
 	case alert.FanUnreadable:
 		return being{"has a fan that can't be read", "have fans that can't be read"}
 	case alert.NeedsAction:
-		return being{"needs a reset or the like", "need resets or the like"}
+		return being{"needs action", "need action"}
 	case alert.ThrottledByHeat:
 		return being{"is slowed by heat", "are slowed by heat"}
 	case alert.ThrottledByPower:
@@ -366,7 +368,7 @@ func beingOf(w alert.Watch) being {
 	case alert.ECC:
 		return being{"had memory errors", "had memory errors"}
 	case alert.RowRemap:
-		return being{"has broken memory", "have broken memory"}
+		return being{"has faulty memory", "have faulty memory"}
 	case alert.Lost:
 		return being{"is lost", "are lost"}
 	case alert.NotAnswering:
@@ -374,17 +376,17 @@ func beingOf(w alert.Watch) being {
 	case alert.DriverGone:
 		return being{"can't be read", "can't be read"}
 	case alert.NodeSilent:
-		return being{"sends nothing", "send nothing"}
+		return being{"is silent", "are silent"}
 	case alert.IdleHeld:
-		return being{"has idle memory in use", "have idle memory in use"}
+		return being{"is idle with memory in use", "are idle with memory in use"}
 	case alert.IdleReserved:
-		return being{"is reserved and has no work", "are reserved and have no work"}
+		return being{"is reserved but idle", "are reserved but idle"}
 	case alert.OrphanMemory:
 		return being{"holds memory of ended processes", "hold memory of ended processes"}
 	case noData:
-		return being{"does not report", "do not report"}
+		return being{"is not reporting", "are not reporting"}
 	case easing:
-		return being{"is getting better", "are getting better"}
+		return being{"is recovering", "are recovering"}
 	default:
 		return being{}
 	}

@@ -39,7 +39,7 @@ var wordsOfText = map[string]struct {
 }
 
 var wordsOfNumber = map[string]func(int) string{
-	"gpuCount": gpuCount, "processCount": processCount, "nodeCount": nodeCount, "coreCount": coreCount, "kindCount": kindCount, "moreProcesses": moreProcesses,
+	"gpuCount": gpuCount, "processCount": processCount, "nodeCount": nodeCount, "fleetText": fleetText, "coreCount": coreCount, "kindCount": kindCount, "moreProcesses": moreProcesses,
 	"migInstances": migInstances, "partitionCount": partitionCount, "gpuName": gpuName, "notKnown": notKnown, "moreWrong": moreWrong, "andOthers": andOthers,
 	"pidText": pidText, "notRead": notRead, "jobText": jobText,
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// gallery answers with one page that has the real page in iframes, on made-up machines.
+// A gallery serves one page with the real pages of made-up machines in iframes.
 type gallery struct {
 	ctx       context.Context
 	opt       app.Options // of every scene, except the path
@@ -41,7 +41,7 @@ func (g *gallery) wait() {
 //go:embed gallery.js
 var galleryScript []byte
 
-// newGallery makes a gallery whose scenes begin when they are asked for, and end with ctx.
+// newGallery makes a gallery whose scenes start on demand and end with ctx.
 func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*gallery, error) {
 	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}, pasts: map[string]func() (http.Handler, error){}}
 	for name, gpus := range pastScenes {
@@ -73,13 +73,13 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 	}
 	g.running.Go(func() {
 		if err := p.run(g.ctx); err != nil {
-			g.log.Warn("a scene did not end well", "scene", name, "err", err)
+			g.log.Warn("a scene ended with an error", "scene", name, "err", err)
 		}
 	})
 	return p, nil
 }
 
-// ServeHTTP answers with a scene, or with the page that has them all.
+// ServeHTTP serves a scene, or the page with all of them.
 func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	amend(inFrames, g.find(r.URL.Path)).ServeHTTP(w, r)
 }
@@ -100,9 +100,9 @@ func (g *gallery) find(path string) http.Handler {
 		return g.front
 	}
 	if err != nil {
-		g.log.Error("a scene can't begin", "err", err)
+		g.log.Error("can't start a scene", "err", err)
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "this scene can't begin", http.StatusInternalServerError)
+			http.Error(w, "this scene can't start", http.StatusInternalServerError)
 		})
 	}
 	return p
@@ -164,12 +164,12 @@ func (a amended) Write(p []byte) (int, error) {
 // Unwrap is for [http.ResponseController].
 func (a amended) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// ancestors are the pages that may have a page in a frame; those of a card are others than those of all else.
+// ancestors matches the rule which sites may frame a page; cards have another one than all other pages.
 var ancestors = regexp.MustCompile(`(?:frame-src 'self'; )?frame-ancestors [^;]*`)
 
 const policyHeader = "Content-Security-Policy"
 
-// inFrames lets the gallery's pages, unlike the product's, have iframes of one another.
+// inFrames lets the gallery's pages frame one another, unlike the product's.
 func inFrames(h http.Header) {
 	h.Set(policyHeader, ancestors.ReplaceAllLiteralString(h.Get(policyHeader), "frame-src 'self'; frame-ancestors 'self'"))
 	h.Set("X-Frame-Options", "SAMEORIGIN")

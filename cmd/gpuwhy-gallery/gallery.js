@@ -1,7 +1,7 @@
 // @ts-check
-// Presses what a state of the gallery needs pressed, in its frame, scrolls to
-// what it is about, and keeps dialogs in frames from taking the focus and the
-// place where somebody reads.
+// Presses the button that a state of the gallery needs, in its frame, scrolls to
+// the relevant part, and keeps dialogs in frames from taking the focus or the
+// reader's scroll position.
 
 for (const frame of document.querySelectorAll("iframe")) {
   const inside = () => /** @type {typeof globalThis | null} */ (/** @type {unknown} */ (frame.contentWindow));

@@ -1,6 +1,6 @@
-// Gpuwhy-gallery serves every component of gpuwhy's page in every state, for
-// people who work on the page. Its machines and values are made up: it reads no
-// device. It is no part of the product.
+// Gpuwhy-gallery serves every component of gpuwhy's pages in every state, for
+// people who work on them. Its machines and values are made up: it reads no
+// device. It is not part of the product.
 package main
 
 import (
@@ -35,7 +35,7 @@ func main() {
 	}
 }
 
-// run serves the gallery until ctx ends. Its machines live by the clock.
+// run serves the gallery until ctx ends. Its machines use the given clock.
 func run(ctx context.Context, args []string, by clock.Clock, stdout, stderr io.Writer) error {
 	opt := app.Options{Version: "gallery", MaxViewers: 1000, Node: "gallery", Deadline: 2 * time.Second, AlertUtilization: 50, Clock: by}
 	flags := flag.NewFlagSet("gpuwhy-gallery", flag.ContinueOnError)

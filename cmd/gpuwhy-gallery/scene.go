@@ -21,7 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/sampler"
 )
 
-// A scene is a machine, or several, in some state. Only its readings are made up.
+// A scene is one or more machines in some state. Only its readings are made up.
 type scene struct {
 	example  string                          // of [fixture.Examples]
 	plays    string                          // a simulation, in place of an example
@@ -52,7 +52,7 @@ func (m moment) ago() time.Duration { return m.born.Sub(m.at) }
 // madeUp is the source of the readings of scenes.
 const madeUp = "made up"
 
-// A playing is a scene that runs.
+// A playing is a running scene.
 type playing struct {
 	*scene
 	*app.App
@@ -145,7 +145,7 @@ func (source) Close() error { return nil }
 // Read is the machine as it is now.
 func (s source) Read(context.Context) (*gpu.Snapshot, error) {
 	if s.empty() || s.still > 0 {
-		return nil, errors.New("this machine of the gallery is read no more")
+		return nil, errors.New("this gallery machine is no longer read")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (p *playing) now() time.Time { return p.opt.Clock.Now().UTC() }
 func (p *playing) empty() bool { return p.actor == nil && p.base == nil && p.fleet == nil }
 
 // show reads the machines and publishes the readings. A request for anything but a
-// page uses the last reading if that is recent.
+// page reuses the last reading if it is recent.
 func (p *playing) show(at time.Time, page bool) error {
 	if p.empty() {
 		return nil
@@ -270,7 +270,7 @@ func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p.still == 0 && !strings.HasPrefix(path, "static/") {
 		page := path != "ws" && !strings.HasPrefix(path, "api/")
 		if err := p.show(p.now(), page); err != nil {
-			http.Error(w, "this scene can't go on", http.StatusInternalServerError)
+			http.Error(w, "this scene can't continue", http.StatusInternalServerError)
 			return
 		}
 	}
@@ -281,13 +281,13 @@ func (p *playing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// refusing answers as a broken server does: requests for a socket, and those of scripts for a page.
+// refusing answers like a broken server: it refuses sockets, or pages that scripts request.
 func refusing(sockets, pages bool) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			socket, asked := strings.HasSuffix(r.URL.Path, "/ws"), r.Header.Get("Sec-Fetch-Dest") == "empty" // by a script
 			if sockets && socket || pages && asked && !socket {
-				http.Error(w, "this state of the gallery refuses it", http.StatusServiceUnavailable)
+				http.Error(w, "this gallery state refuses the request", http.StatusServiceUnavailable)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -306,7 +306,7 @@ func mute(next http.Handler) http.Handler {
 	})
 }
 
-// forgetful does not know the alerts that a request names.
+// forgetful doesn't know the alert that a request names.
 func forgetful(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if before, after, ok := strings.Cut(r.URL.Path, "/api/alerts/"); ok && r.Method == http.MethodPost {
@@ -317,7 +317,7 @@ func forgetful(next http.Handler) http.Handler {
 	})
 }
 
-// scriptless lets browsers run no script.
+// scriptless keeps browsers from running scripts.
 func scriptless(next http.Handler) http.Handler {
 	const sandbox = "; sandbox allow-same-origin"
 	return amend(func(h http.Header) { h.Set(policyHeader, strings.TrimSuffix(h.Get(policyHeader), sandbox)+sandbox) }, next)

@@ -15,12 +15,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// statesFile has pages in each state that people may see. A URL begins with a scene's name.
+// statesFile lists pages in every state that people may see. A URL starts with a scene's name.
 //
 //go:embed states.json
 var statesFile []byte
 
-// states are all states, with their URLs below base. Tests open each of them.
+// states returns all states, with URLs below base. Tests open each of them.
 func states(base string) []views.FrameGroup {
 	var groups []views.FrameGroup
 	if err := json.Unmarshal(statesFile, &groups); err != nil {
@@ -34,7 +34,7 @@ func states(base string) []views.FrameGroup {
 	return groups
 }
 
-// scenes are the machines on which states are shown, by name.
+// scenes returns the machines that show the states, by name.
 func scenes() map[string]*scene {
 	const quarter = 15 * time.Minute
 	played := func(profile string, hour, minute, second int) *scene {
@@ -67,7 +67,7 @@ func scenes() map[string]*scene {
 		"at-rest":   {example: "no card, at rest", past: quarter},
 		"no-fan":    {example: "no fan", past: time.Minute},
 
-		// How new it is.
+		// How fresh it is.
 		"starting":   {example: "starting"},
 		"connecting": {example: "one", past: quarter, behave: mute},
 		"polling":    {example: "one", past: quarter, behave: refusing(true, false)},
@@ -76,7 +76,7 @@ func scenes() map[string]*scene {
 		"no-script":  {example: "eight", past: quarter, behave: scriptless},
 		"recorded":   {example: "one", past: time.Minute, recorded: true, change: record},
 
-		// How many.
+		// How many GPUs.
 		"new":      {example: "one"},
 		"idle":     {example: "idle", past: quarter},
 		"odd":      {example: "odd"},

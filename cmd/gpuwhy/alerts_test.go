@@ -210,14 +210,14 @@ func TestTheAlertOfALostGPUThatHangs(t *testing.T) {
 	v.await("both answer", func(u contract.Update) bool { return u.Answering == 2 })
 	m.GPU(1).Lost()
 	v.nextAlert("it is lost", func(a contract.Alert) bool { return a.Rule == "lost" && a.State == "firing" })
-	for path, want := range map[string]string{"/": "GPU 1 is lost. The driver no longer finds it.", "/alerts": "What needs me now? GPU 1 is lost."} {
+	for path, want := range map[string]string{"/": "GPU 1 is lost. The driver no longer finds it.", "/alerts": "What needs attention now? GPU 1 is lost."} {
 		p.says(path, want)
 	}
 	m.GPU(1).Back()
 	m.GPU(1).Hang()
 	v.await("it hangs", func(u contract.Update) bool { return u.GPUs[1].State == "not_answering" })
 	// Alerts see that a little later than viewers.
-	for path, want := range map[string]string{"/": "GPU 1 is not answering, and is no longer reported as lost. If it stays that way, the alert ends in", "/alerts": "What needs me now? GPU 1 does not answer. 1 critical"} {
+	for path, want := range map[string]string{"/": "GPU 1 is not answering, and is no longer reported as lost. If it stays that way, the alert ends in", "/alerts": "What needs attention now? GPU 1 is not answering. 1 critical"} {
 		if got := p.says(path, want); strings.Contains(got, "is lost") {
 			t.Errorf("%s says %s", path, got)
 		}
@@ -254,8 +254,8 @@ func TestTheNextAlertIsShown(t *testing.T) {
 	if status := p.ask("POST", "/api/alerts/acknowledge", string(ids), &done); status != 200 || len(done.Alerts) != 2 {
 		t.Errorf("status %d: %+v", status, done)
 	}
-	line("No new alert: 2 are known or silenced.")
-	if got := p.text("/alerts"); !strings.Contains(got, "Nothing new needs you.") || !strings.Contains(got, "2 acknowledged: GPU 2 is lost, GPU 1 is hot") {
+	line("No new alerts: 2 are acknowledged or silenced.")
+	if got := p.text("/alerts"); !strings.Contains(got, "Nothing new needs attention.") || !strings.Contains(got, "2 acknowledged: GPU 2 is lost, GPU 1 is hot") {
 		t.Errorf("the page of alerts says %s", got)
 	}
 }

@@ -71,16 +71,16 @@ func TestThePageOfAlerts(t *testing.T) {
 	says(tab, known, true)
 	visit(second, "alerts")
 	says(second, known, true)
-	says(second, "Nothing new needs you.", true)
+	says(second, "Nothing new needs attention.", true)
 	visit(front, "")
-	says(front, "No new alert: 1 is known or silenced.", true)
+	says(front, "No new alerts: 1 is acknowledged or silenced.", true)
 	if a := p.alerts().Alerts; len(a) != 1 || a[0].Acknowledged == nil || a[0].Acknowledged.Comment != "<b>soon</b> \u202etxet" {
 		t.Errorf("the API: %+v", a)
 	}
 	visit(second, "alerts?only=acknowledged")
 	click(t, second, ".al summary")
-	press(second, ".al", "Take the acknowledgment back")
-	says(second, "No alert is like that.", true)
+	press(second, ".al", "Undo the acknowledgment")
+	says(second, "No alert matches.", true)
 
 	visit(tab, "alerts")
 	press(tab, ".al", "8 h")
@@ -90,26 +90,26 @@ func TestThePageOfAlerts(t *testing.T) {
 	}
 	visit(second, "alerts?tab=silenced")
 	press(second, "#silences", "End it")
-	says(second, "None is in force.", true)
+	says(second, "No silence is active.", true)
 
 	// A silence of more.
 	visit(tab, "alerts?tab=silenced")
 	click(t, tab, "#new-silence summary")
 	browser.Ask[bool](tab, `((f) => { f.rule.value = "hot"; f.comment.value = "half a sentence"; f.duration_seconds.value = "604800"; return true; })(document.querySelector("#new-silence form"))`)
 	press(tab, "#new-silence", "Silence")
-	tab.Until(`document.querySelector("#silences").textContent.includes("made by local owner: half a sentence")`)
+	tab.Until(`document.querySelector("#silences").textContent.includes("created by local owner: half a sentence")`)
 	if list := p.alerts(); len(list.Silences) != 1 || list.Silences[0].GPUUUID != "" || list.Silences[0].Comment != "half a sentence" {
 		t.Errorf("the API: %+v", list.Silences)
 	}
 	press(tab, "#silences", "End it")
-	says(tab, "None is in force.", true)
+	says(tab, "No silence is active.", true)
 
 	// Its card is gone: nothing ends the alert but a person.
 	m.GPU(0).Lost()
 	p.dial().nextAlert("nothing is reported", func(a contract.Alert) bool { return a.ID == fired.ID && a.State == "no_data" })
 	visit(tab, "alerts")
-	press(tab, ".al", "Dismiss: its GPU is gone for good")
-	says(tab, "Nothing needs you.", true)
+	press(tab, ".al", "Dismiss: the GPU is gone for good")
+	says(tab, "Nothing needs attention.", true)
 	visit(second, "alerts?tab=history")
 	says(second, "Dismissed by hand", true)
 }
@@ -139,9 +139,9 @@ func TestOthersAnswersShowUp(t *testing.T) {
 		return answer;
 	}; return true; })(window)`)
 	tab.Do(chromedp.Focus(chromedp.CSS(".al > form [formaction$='/silence']")), chromedp.KeyEvent("\r"))
-	says(tab, "Nothing new needs you.")
+	says(tab, "Nothing new needs attention.")
 	tab.Until(`document.activeElement.id === "open"`)
-	says(front, "No new alert: 1 is known or silenced.")
+	says(front, "No new alerts: 1 is acknowledged or silenced.")
 	says(second, "made by local owner")
 	if !browser.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
 		t.Error("what was being typed is gone, or has lost the focus")
@@ -149,12 +149,12 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	press(second, "#silences", "End it")
 	says(tab, "GPU 0 is at 88 °C.")
 	front.Do(chromedp.Focus(chromedp.CSS("#alerts [formaction$='/acknowledge']")), chromedp.KeyEvent("\r"))
-	says(front, "No new alert: 1 is known or silenced.")
+	says(front, "No new alerts: 1 is acknowledged or silenced.")
 	front.Until(`document.activeElement.id === "alerts"`)
 	says(tab, "acknowledged by local owner")
 	m.GPU(0).Set(fakenvml.Temperature, 50)
-	says(tab, "Nothing needs you.")
-	says(front, "No alert needs you.")
+	says(tab, "Nothing needs attention.")
+	says(front, "No alert needs attention.")
 }
 
 // A page that can't reach the server says so at the pressed button.
@@ -165,7 +165,7 @@ func TestAlertsOfAServerThatIsGone(t *testing.T) {
 	b.Visit(p.url + "alerts")
 	b.Do(chromedp.Evaluate[chromedp.Void](`void (window.fetch = async () => { throw new Error("cut"); })`))
 	press(b, ".al", "Got it")
-	b.Until(`document.querySelector(".al output").textContent.includes("does not answer")`)
+	b.Until(`document.querySelector(".al output").textContent.includes("isn’t answering")`)
 }
 
 // Without JavaScript, forms lead back to their page, even if the browser does not mark a
@@ -208,7 +208,7 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 	p.ask("DELETE", "/api/silences/"+p.alerts().Silences[0].ID, "", nil)
 	b.Visit(site + "gpu/" + fired.GPUUUID)
 	sends("#alerts [formaction$='/acknowledge']", "#alerts .quiet", "/gpu/"+fired.GPUUUID)
-	if text := browser.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "No new alert: 1 is known or silenced.") {
+	if text := browser.Ask[string](b, `document.querySelector("#alerts").innerText`); !strings.Contains(text, "No new alerts: 1 is acknowledged or silenced.") {
 		t.Errorf("the page shows %q", text)
 	}
 }

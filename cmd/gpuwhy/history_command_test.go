@@ -86,7 +86,7 @@ func TestTheDatabase(t *testing.T) {
 	}
 	everything("--url=" + p.url)
 	everything("")
-	if _, page := p.fetch("/", http.Header{"Accept": {"text/html"}}); !strings.Contains(string(page), ">What is kept of the past</a> takes ") {
+	if _, page := p.fetch("/", http.Header{"Accept": {"text/html"}}); !strings.Contains(string(page), ">Stored history</a> takes ") {
 		t.Error("the page does not say how much is kept")
 	}
 	_, metrics := p.fetch("/metrics", nil)

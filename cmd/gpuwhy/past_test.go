@@ -314,7 +314,7 @@ func TestASimulatedPastIsSaidToBe(t *testing.T) {
 	p = start(t, lib.Env(), fast, "--state-dir="+dir)
 	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	p.remembered()
-	if _, page := p.fetch("/past?from=10m", nil); !strings.Contains(string(page), "Not all of this is real") || !strings.Contains(string(page), "GPU 0 (simulated)") {
+	if _, page := p.fetch("/past?from=10m", nil); !strings.Contains(string(page), "Some of this is not real") || !strings.Contains(string(page), "GPU 0 (simulated)") {
 		t.Error("the page does not say what is real")
 	}
 	var usage contract.PastUsage

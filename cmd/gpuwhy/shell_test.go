@@ -84,7 +84,7 @@ func TestStateOfAServerThatHangs(t *testing.T) {
 			if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // once more: others may let it go on
 				t.Fatal(err)
 			}
-			return browser.Ask[bool](tab, state+` === "silent" && `+shown("No news")+` && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
+			return browser.Ask[bool](tab, state+` === "silent" && `+shown("No updates")+` && getComputedStyle(document.querySelector("main")).filter === "grayscale(1)"`)
 		})
 		if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ public_url: https://gpus.example.org/
 	}
 	// The page of alerts says how the target does, and not where it is.
 	_, page := p.fetch("/alerts?tab=told", http.Header{"Accept": {"text/html"}})
-	for _, want := range []string{"Who is told", ">phone<", ">generic<"} {
+	for _, want := range []string{"Notifications", ">phone<", ">generic<"} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("%q is not on the page of alerts", want)
 		}

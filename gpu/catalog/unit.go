@@ -6,15 +6,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// A Unit is what a reading counts, by its type in package gpu.
+// A Unit is the unit of a reading, by its type in package gpu.
 type Unit uint8
 
-// The units. Those from Text on are not a quantity.
+// The units. From Text on, they are not quantities.
 const (
-	Count            Unit = iota // of things that there are now
-	Total                        // of events, since a beginning: it only grows
+	Count            Unit = iota // number of things now
+	Total                        // events since a start: it only grows
 	PerformanceState             // 0 (fastest) to 15
-	Parts                        // of a device: a count of which 0 is "none" in words
+	Parts                        // number of parts of a device; 0 reads "none"
 	Percent
 	Celsius
 	Watts
@@ -33,7 +33,7 @@ const (
 	Processes // a list of processes; as a number, their count
 )
 
-// String is the symbol that people write after a number; empty where that is none.
+// String returns the symbol after a number; empty if there is none.
 func (u Unit) String() string {
 	return map[Unit]string{Percent: "%", Celsius: "°C", Watts: "W", Joules: "J", Megahertz: "MHz", RPM: "RPM"}[u]
 }
@@ -43,7 +43,7 @@ func unitOf(r Ref) Unit {
 	return u
 }
 
-// Number is a reading as a number in its unit. A reading that is no quantity is 1.
+// Number returns a reading as a number in its unit; 1 for a reading that is not a quantity.
 func Number(r Ref) gpu.Reading[float64] {
 	_, n := look(r)
 	return n

@@ -76,7 +76,7 @@ func (s *Site) Documents() []state.Document {
 	return []state.Document{state.Of("hues", "which colors people have", state.Regularly, s.Hues)}
 }
 
-// base is where a node has its addresses; an empty name stands for all.
+// base returns the base path of a node's addresses; an empty name means all nodes.
 func (s *Site) base(node string) string {
 	if node == "" {
 		return s.Kit.Root()
@@ -88,7 +88,7 @@ func (s *Site) base(node string) string {
 // that.
 func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 	all := f
-	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page is what was last heard of it
+	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page shows its last data
 		f = moments[0].Last().Alone()
 	}
 	find := f.Finder()
@@ -156,7 +156,7 @@ func (s *Site) site() views.Site {
 	return views.Site{Base: s.Kit.Root(), Asset: s.URL, Kind: gpu.KindOf(s.Kit.Monitor.Source)}
 }
 
-// URL is the address of a file of the page.
+// URL returns the address of a static file.
 func (s *Site) URL(name string) string { return s.Assets.URL(s.Kit.Root(), name) }
 
 // Asset finds a file by its path, which has the hash of all files. It also finds

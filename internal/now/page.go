@@ -35,7 +35,7 @@ func (s *Site) home() serve.Handler {
 	}
 }
 
-// all is what the page of those Moments is made of.
+// all returns the input of the page about all Moments of a fleet.
 func (s *Site) all(f *insight.Fleet, node string, asked url.Values) views.Input {
 	in := s.Input(f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
@@ -102,7 +102,7 @@ func (s *Site) about(w http.ResponseWriter, r *http.Request) error {
 	return s.Kit.LiveHTML(w, r, views.NewAboutPage(in))
 }
 
-// manifest is what browsers need to install the page.
+// manifest returns the web app manifest, with which browsers install the page.
 func (s *Site) manifest() []byte {
 	type icon struct {
 		Src     string `json:"src"`

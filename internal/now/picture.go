@@ -53,7 +53,7 @@ func (s *Site) picture(w http.ResponseWriter, r *http.Request) error {
 	return serve.Content(w, r, typeSVG, image.Bytes())
 }
 
-// recent answers about the recent past of a page's devices: of one node, or of all.
+// recent returns a function for the recent past of a page's devices: of one node, or of all.
 func (s *Site) recent(f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
 	return func(node, uuid string, step time.Duration) *recent.Table {
 		if node == "" {

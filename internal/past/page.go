@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// pastDrawn is how many devices a picture has: of more, those that worked most.
+	// pastDrawn limits the devices in a picture to the busiest.
 	pastDrawn = 8
-	// pastLongest is how many sessions of a device are handed to the picture.
+	// pastLongest limits the sessions of a device in the picture.
 	pastLongest = 1000
 	pastEvents  = 2000
 )
@@ -57,7 +57,7 @@ func (s *Site) shown(ctx context.Context, q *Question) (templ.Component, error) 
 		advice := gpu.AsAdvice(err)
 		unclear := errors.Is(err, history.ErrTooFine) || errors.Is(err, history.ErrTooLong)
 		if unclear {
-			advice = gpu.Advice{What: "the span is too long to be drawn", Try: "choose a shorter one"}
+			advice = gpu.Advice{What: "the span is too long to draw", Try: "choose a shorter one"}
 		}
 		in = views.PastInput{Input: in.Input, Asked: q.Asked, Trouble: &advice, Unclear: unclear, Unwritten: in.Unwritten}
 	}
@@ -76,12 +76,12 @@ func (s *Site) forecasts(q *Question) []contract.GPUForecast {
 	return s.Forecasts.Forecast(f, parts, q.From)
 }
 
-// fillPast asks for all that the page shows.
+// fillPast reads everything that the page shows.
 func (s *Site) fillPast(ctx context.Context, in *views.PastInput, q *Question) error {
 	seen := func(d store.Device) bool {
 		return d.First.IsZero() || d.First.Before(q.To) && !d.Last.Add(store.Quarter.Span()).Before(q.From)
 	}
-	named := func(k store.Key) bool { // and not seen by another name of its machine
+	named := func(k store.Key) bool { // and not seen under another name of its machine
 		return slices.Contains(q.Keys, k) && !slices.ContainsFunc(q.Keys, func(o store.Key) bool { return o.UUID == k.UUID && seen(q.Devices[o]) })
 	}
 	for k, d := range q.Devices {
@@ -123,7 +123,7 @@ func (s *Site) fillPast(ctx context.Context, in *views.PastInput, q *Question) e
 	return nil
 }
 
-// longestSessions fills in the longest sessions of each device, and has for how long each worked.
+// longestSessions fills in the longest sessions of each device, and returns for how long each device worked.
 type longestSessions struct {
 	in   *views.PastInput
 	busy map[store.Key]time.Duration
@@ -140,7 +140,7 @@ func (x *longestSessions) take(s *store.Session) {
 	x.busy[s.Key] += s.Busy
 }
 
-// drawnOf are the devices in the picture: those that are named, or all. Of too many it is those that worked longest.
+// drawnOf returns the devices in the picture: those named, or all. If there are too many, the busiest are drawn.
 func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Duration) []store.Device {
 	out := slices.DeleteFunc(slices.Clone(all), func(d store.Device) bool { return len(named) > 0 && !slices.Contains(named, d.Key()) })
 	if len(out) <= pastDrawn {
@@ -153,7 +153,7 @@ func drawnOf(all []store.Device, named []store.Key, busy map[store.Key]time.Dura
 	})
 }
 
-// fillPicture reads what is drawn, of all devices that the page is about (none: of all there are). Steps are so long that each has a reading while gpuwhy looks.
+// fillPicture reads the series of the picture, for the devices of the page (none means all). Steps are long enough to each have a reading while gpuwhy runs.
 func (s *Site) fillPicture(ctx context.Context, in *views.PastInput, q *Question, all []store.Key) error {
 	if len(in.Drawn) == 0 {
 		return nil
@@ -162,7 +162,7 @@ func (s *Site) fillPicture(ctx context.Context, in *views.PastInput, q *Question
 	if len(in.Drawn) > 1 {
 		points = 300
 	}
-	const slowest = 5 * time.Second // snapshots are kept about that often
+	const slowest = 5 * time.Second // snapshots are stored about that often
 	step := history.Step(max(q.To.Sub(q.From)/points, 2*s.Kit.Monitor.Interval, 2*slowest))
 	var err error
 	if in.Grid, err = s.Past.Grid(q.From, q.To, step); err != nil {
@@ -181,7 +181,7 @@ func (s *Site) fillPicture(ctx context.Context, in *views.PastInput, q *Question
 	return s.fillBeside(ctx, in, q, all, keys, step)
 }
 
-// fillBeside reads what the span is compared with: of all devices who used them, and of some what is drawn.
+// fillBeside reads what the span is compared with: usage of all devices, and series of the drawn ones.
 func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question, all, keys []store.Key, step time.Duration) error {
 	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]history.Series{}}
 	if !q.Compare.From.IsZero() {
@@ -222,7 +222,7 @@ func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question,
 	return err
 }
 
-// fillThen makes the machine as it was.
+// fillThen fills in the machine as it was.
 func (s *Site) fillThen(ctx context.Context, in *views.PastInput, q *Question) error {
 	node := cmp.Or(q.Node, s.Kit.Monitor.Node)
 	switch {
@@ -241,15 +241,15 @@ func (s *Site) fillThen(ctx context.Context, in *views.PastInput, q *Question) e
 	m, err := s.Past.Moment(ctx, node, q.At, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
 		in.ThenTrouble = &gpu.Advice{
-			What: "gpuwhy did not look at " + node + " at that time",
-			Try:  "choose another time: the newest snapshot before is of " + gap.Before.In(q.At.Location()).Format("2006-01-02 15:04:05"),
+			What: "gpuwhy wasn't reading " + node + " at that time",
+			Try:  "choose another time: the last snapshot before it is from " + gap.Before.In(q.At.Location()).Format("2006-01-02 15:04:05"),
 		}
 		return nil
 	}
 	if errors.Is(err, history.ErrNotSeen) {
 		in.ThenTrouble = &gpu.Advice{
-			What: "nothing is kept of " + node + " at that time",
-			Try:  "choose a later time: whole snapshots are kept as long as each reading is; the picture goes back further",
+			What: "nothing is stored for " + node + " at that time",
+			Try:  "choose a later time: whole snapshots are kept only as long as single readings; the picture goes back further",
 		}
 		return nil
 	}
@@ -257,14 +257,14 @@ func (s *Site) fillThen(ctx context.Context, in *views.PastInput, q *Question) e
 	return err
 }
 
-// timesOf divides a span into hours, days or months of its zone, which begin and end with it.
+// timesOf divides a span into hours, days or months of its time zone.
 func timesOf(from, to time.Time) []time.Time {
 	next := func(t time.Time) time.Time { // the first round time after t
 		switch length := to.Sub(from); {
 		case length <= 50*time.Hour:
-			// Zones differ from UTC by whole quarters of an hour.
+			// UTC offsets are multiples of a quarter of an hour.
 			t = t.Truncate(15 * time.Minute)
-			for range 8 { // some zones set their clocks back by half an hour
+			for range 8 { // some zones set clocks back by half an hour
 				if t = t.Add(15 * time.Minute); t.Minute() == 0 {
 					break
 				}

@@ -1,11 +1,11 @@
-// Package picture draws what happened over a span of time: readings as lanes, who worked as bands, alerts as flags. Every picture of gpuwhy
-// is made of its fields: that of now, its charts, those of cards, that of the past, and what is shared as an image.
+// Package picture draws what happened over a span of time: readings as lanes, work as bands, alerts as flags. All pictures of gpuwhy are
+// made of its fields: the live picture, charts, cards, the past and the shared image.
 //
-// Paths stand in coordinates of their own: x counts units of time from a moment that stays, y steps of the reading. So a picture of now grows
-// at the end of its paths, and a patch of it is short. What scales is in an image of its own, and texts around it, so nothing is drawn anew
-// when the window gets another size. The script static/picture.js reads values at the cursor from the paths.
+// Paths have their own coordinates: x counts units of time from a fixed moment, y steps of the reading. A live picture only grows at the end
+// of its paths, so its patches are short. The scalable part is a nested image with the texts around it, so resizing the window redraws
+// nothing. The script static/picture.js reads the values at the cursor from the paths.
 //
-// How things look is in one table (palette.go): the style sheet of the pages and the attributes of the image that is shared are made of it.
+// One table (palette.go) defines how everything looks. The style sheet of the pages and the attributes of the shared image are made from it.
 package picture
 
 import (
@@ -20,47 +20,47 @@ import (
 type Axis struct {
 	From, To time.Time
 	Zero     time.Time     // where x is 0
-	Unit     time.Duration // of x
+	Unit     time.Duration // time per unit of x
 }
 
-// X is the place of a moment, in whole units; a picture may end before it.
+// X returns the x coordinate of a moment in whole units. It may lie outside the picture.
 func (a Axis) X(t time.Time) int { return int(t.Sub(a.Zero) / a.Unit) }
 
-// Width is that of the picture, in units.
+// Width returns the width of the picture, in units of x.
 func (a Axis) Width() int { return int(a.To.Sub(a.From) / a.Unit) }
 
-// Share is the place of a moment as a part of the width: 0 at the left edge, 1 at the right one.
+// Share returns the position of a moment: 0 at the left edge, 1 at the right edge.
 func (a Axis) Share(t time.Time) float64 {
 	return float64(t.Sub(a.From)) / float64(a.To.Sub(a.From))
 }
 
-// Percent is the place of a moment in percent of the width, within the picture.
+// Percent returns the position of a moment in percent of the width, clamped to the picture.
 func (a Axis) Percent(t time.Time) string { return Percent(min(max(a.Share(t), 0), 1)) }
 
-// Percent writes a part of a whole with two decimals.
+// Percent writes a share of 1 in percent, with two decimals.
 func Percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 2, 64) + "%" }
 
-// exact writes all decimals that there are.
+// exact writes a number with all its decimals.
 func exact(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// A Tick is a round time of a zone's clocks.
+// A Tick is a round time in a time zone.
 type Tick struct {
 	Time  time.Time
 	Label string
-	Minor bool // a narrow picture has no room for its name
+	Minor bool // its name is left out on a narrow picture
 }
 
-// mostTicks is how many there are at most.
+// mostTicks limits the ticks of a picture.
 const mostTicks = 9
 
-// tickMinutes are the times between ticks that are shorter than a day.
+// tickMinutes are the distances between ticks below a day, in minutes.
 var tickMinutes = []int{1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720}
 
-// tickDays are the longer ones; those from 30 on are months.
+// tickDays are the longer distances in days; from 30 on they stand for months.
 var tickDays = []int{1, 2, 7, 14, 30, 61, 91, 182, 365}
 
-// Ticks are round times between two times, by the clocks of their zone: where these are set back, an hour comes twice, and
-// where they are set forward, one is left out.
+// Ticks returns round times between two times in their zone. When clocks go back, an hour appears twice; when they go
+// forward, one is missing.
 func Ticks(from, to time.Time) []Tick {
 	length := to.Sub(from)
 	for _, minutes := range tickMinutes {
@@ -77,7 +77,7 @@ func Ticks(from, to time.Time) []Tick {
 }
 
 func clockTicks(from, to time.Time, minutes int) (out []Tick) {
-	// Zones differ from UTC by whole quarters of an hour.
+	// UTC offsets are multiples of a quarter of an hour.
 	unit := time.Duration(min(minutes, 15)) * time.Minute
 	if 15%min(minutes, 15) != 0 {
 		unit = time.Minute
@@ -95,12 +95,12 @@ func clockTicks(from, to time.Time, minutes int) (out []Tick) {
 		} else if clock == 0 {
 			label = t.Format("Mon 2")
 		}
-		out = append(out, Tick{t, label, clock/minutes%2 != 0}) // by the clock, so that it stays so while the picture moves on
+		out = append(out, Tick{t, label, clock/minutes%2 != 0}) // by the clock, so it doesn't change while the picture moves
 	}
 	return out
 }
 
-// dayTicks are beginnings of days, of weeks or of months.
+// dayTicks returns the starts of days, weeks or months.
 func dayTicks(from, to time.Time, days int) (out []Tick) {
 	months := days / 30
 	for n := 0; ; n++ {
@@ -124,14 +124,14 @@ func dayTicks(from, to time.Time, days int) (out []Tick) {
 	}
 }
 
-// A Scale says which value stands at which height of a field.
+// A Scale maps values to heights of a field.
 type Scale struct {
-	top, bottom float64 // edges, in units of the field's height
-	low, high   float64 // the values at them
-	step        float64 // of a path, in units of the reading
+	top, bottom float64 // its edges, in units of the field's height
+	low, high   float64 // values at the bottom and the top
+	step        float64 // step of a path, in units of the reading
 }
 
-// NewScale is that of a lane between two heights, which has so many units of the reading in each step of its paths.
+// NewScale returns the scale of a lane between two heights. Step is the resolution of its paths, in units of the reading.
 func NewScale(top, bottom, low, high, step float64) Scale {
 	if !(high > low) {
 		high = low + 1
@@ -139,12 +139,12 @@ func NewScale(top, bottom, low, high, step float64) Scale {
 	return Scale{top, bottom, low, high, step}
 }
 
-// Resolution is a step of a path whose values go up to high: a hundredth of it at most.
+// Resolution returns a step for paths with values up to high: at most a hundredth of it.
 func Resolution(high float64) float64 {
 	return math.Pow10(int(math.Floor(math.Log10(max(high, 1e-6) / 100))))
 }
 
-// Round is a round number that is not below v.
+// Round returns a round number not below v.
 func Round(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -160,16 +160,16 @@ func Round(v float64) float64 {
 
 func (s Scale) perUnit() float64 { return (s.bottom - s.top) / (s.high - s.low) }
 
-// High is the value at the upper edge.
+// High returns the value at the upper edge.
 func (s Scale) High() float64 { return s.high }
 
-// Step is how many units of the reading a step of a path has.
+// Step returns the step of a path, in units of the reading.
 func (s Scale) Step() float64 { return s.step }
 
-// Y is the height at which a value stands, in units of the field's height, from above.
+// Y returns the height of a value, in units of the field's height from the top.
 func (s Scale) Y(v float64) float64 { return s.bottom - (v-s.low)*s.perUnit() }
 
-// transform brings the steps of a path into the field.
+// transform maps the steps of a path into the field.
 func (s Scale) transform() string {
 	brief := func(v float64) string { return exact(math.Round(v*1e4) / 1e4) }
 	return "matrix(1 0 0 " + brief(-s.perUnit()*s.step) + " 0 " + brief(s.bottom+s.low*s.perUnit()) + ")"

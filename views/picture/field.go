@@ -9,39 +9,39 @@ import (
 	"github.com/a-h/templ"
 )
 
-// A Field is one drawing: lanes over one span of time, and what stands across them. All fields of a page have one cursor, which is at one
-// moment in all of them.
+// A Field is one drawing: lanes over a span of time, with bands and flags across them. All fields of a page share one cursor, at the same
+// moment.
 type Field struct {
 	Axis
-	ID     string  // of the picture that it belongs to: those of its parts begin with it
-	Height float64 // in units, in which edges of lanes are given; a page may show it higher or lower
-	Says   string  // the field in words; empty: it adds nothing to what stands beside it, and has no cursor
-	Pixels string  // its height on a page, where what it shows decides that
-	Clock  string  // at which height of it the time at the cursor stands; empty: nowhere in it
+	ID     string  // ID of its picture; prefix of the IDs of its parts
+	Height float64 // height in the units of lane edges; a page may scale it
+	Says   string  // the field in words; empty if it adds nothing to the text beside it and has no cursor
+	Pixels string  // its height on a page, if its content determines that
+	Clock  string  // height of the time at the cursor; empty for none
 
-	Grid  string // the path of round times
+	Grid  string // path of the lines at round times
 	Ticks []Tick // their names
-	Foot  string // at which height these stand
-	Shown string // the path of a moment that is shown beside the picture
+	Foot  string // height of their names
+	Shown string // path of the moment that is shown beside the picture
 	Bands []Band
 	Lanes []Lane
 	Flags []Flag
 	Ends  []End   // names at the ends of lines, beside it
-	Floor float64 // how far down bands shade, and flags reach
-	Theme *Theme  // of an image, which has no style sheet; nil on a page
-	Local bool    // names of round times are those of the reader's clock, which writes them
+	Floor float64 // how far down the shades of bands and the lines of flags reach
+	Theme *Theme  // colors of an image, which has no style sheet; nil on a page
+	Local bool    // a script writes round times in the reader's time zone
 }
 
-// A Band is a time for which somebody was at work. X, Width, Y, Height and Below are in the field's units, Left, Room and Text in percent.
+// A Band is a time in which a program worked. X, Width, Y, Height and Below are in the field's units; Left, Room and Text are in percent.
 type Band struct {
 	Key, Hue         string
 	X, Width         string
 	Y, Height        string
-	Below            string // the height of its shade; 0 for none
-	Left, Room, Text string // Text is the height of the name
-	Began            bool   // within the picture
-	Accused          bool   // the answer names it
-	Name, Owner      string // empty where there is no room for them
+	Below            string // height of its shade; "0" for none
+	Left, Room, Text string // position and width of the name, and its height
+	Began            bool   // it began within the picture
+	Accused          bool   // the headline names it
+	Name, Owner      string // empty if there is no room for them
 	Title            string
 }
 
@@ -49,60 +49,60 @@ type Band struct {
 type Lane struct {
 	Key          string
 	Scale        Scale
-	Base         string // the height of the line below it, in percent; empty: none
+	Base         string // height of the line below it, in percent; empty for none
 	Layers       []Layer
 	Areas, Lines []Path
 	Limit        Limit
-	Heat         [2]string // between which steps of the scale a line of the class heat turns from ink over amber to red; empty: nowhere
+	Heat         [2]string // steps of the scale between which a heat line turns from ink to amber to red; empty for none
 	Quantity     Quantity
 }
 
-// A Limit is a value that a lane is held against, with its name. Heights are in percent.
+// A Limit is the limit of a lane, with its name. Heights are in percent.
 type Limit struct {
-	Y      string // empty: there is none
-	Text   string // empty: it has no name in the field
+	Y      string // empty for no limit
+	Text   string // its name; empty for none in the field
 	NameY  string
-	X      string // where the name stands, and with which end; an empty Anchor: where it begins
+	X      string // position of the name's anchor; an empty Anchor is its start
 	Anchor string
 }
 
-// A Path is a path with its look. Its Key is that of whose values it has, empty for an area.
+// A Path is a path with its look. Key names the device whose values it shows; empty for an area.
 type Path struct{ Class, D, Key string }
 
-// A Quantity is what a script needs to read a path: a step of it is Scale units.
+// A Quantity tells a script how to read a path: a step is Scale units.
 type Quantity struct {
 	Label, Unit   string
 	Scale, Digits string
 }
 
-// A Flag is an alert.
+// A Flag marks an alert.
 type Flag struct {
 	Key, Level string // warn or bad
 	Text       string
-	Title      string // Text with whole names
+	Title      string // Text with full names
 	Line, X    string
 	Y          string
-	Left       bool // the text stands left of it
+	Left       bool // the text is on its left
 	Width      string
 }
 
-// An End is a name at the end of lines.
+// An End is a name at the end of one or more lines.
 type End struct {
 	Key, Name string
 	Strong    bool
-	At        float64 // the height where the line ends, in the field's units
-	Y         string  // where the name stands, in percent
+	At        float64 // height where the line ends, in the field's units
+	Y         string  // height of the name, in percent
 }
 
-// view is the part of the field's coordinates that is seen.
+// view returns the visible part of the field's coordinates.
 func (f *Field) view() string {
 	return strconv.Itoa(f.X(f.From)) + " 0 " + strconv.Itoa(f.Width()) + " " + exact(f.Height)
 }
 
-// Part is a height in percent of the field's.
+// Part returns a height in percent of the field's height.
 func (f *Field) Part(y float64) string { return Percent(y / f.Height) }
 
-// Divide draws round times from one height to another, by the clocks of the axis' zone.
+// Divide draws lines at round times between two heights, in the time zone of the axis.
 func (f *Field) Divide(top, bottom float64) []Tick {
 	ticks := Ticks(f.From, f.To)
 	var grid strings.Builder
@@ -113,15 +113,15 @@ func (f *Field) Divide(top, bottom float64) []Tick {
 	return ticks
 }
 
-// Show draws the moment that is shown beside the picture, if it lies in it.
+// Show draws the moment that is shown beside the picture, if the picture contains it.
 func (f *Field) Show(t time.Time) {
 	if share := f.Share(t); !t.IsZero() && share >= 0 && share <= 1 {
 		f.Shown = "M" + strconv.Itoa(f.X(t)) + " 0V" + exact(f.Height)
 	}
 }
 
-// Place gives a band the time from a moment to another. One that goes on is wider than the picture, so that it stays as it is; one that began
-// long before begins before it.
+// Place puts a band between two moments. An open band is wider than the picture, so it doesn't change as time passes; a band that began
+// long before starts outside the picture.
 func (f *Field) Place(b *Band, from, to time.Time, open bool) {
 	const before, after = -3600, 99990
 	x := f.X(from)
@@ -138,7 +138,7 @@ func (f *Field) Place(b *Band, from, to time.Time, open bool) {
 		from = f.From
 	}
 	b.Left, b.Room = f.Percent(from), Percent(max(f.Share(to)-f.Share(from), 0))
-	if open { // what is to the right of the picture is not seen
+	if open { // the part right of the picture is not visible
 		b.Room = "100%"
 	}
 }
@@ -148,13 +148,13 @@ func (f *Field) Rest(b *Band, y, height float64) {
 	b.Y, b.Height, b.Text, b.Below = exact(y), exact(height), f.Part(y+height/2), "0"
 }
 
-// A Rows gives bands rows, so that none covers another.
+// Rows assigns bands to rows so that none covers another.
 type Rows struct{ taken [][][2]time.Time }
 
-// NewRows are so many rows.
+// NewRows returns a number of free rows.
 func NewRows(n int) *Rows { return &Rows{make([][][2]time.Time, n)} }
 
-// Take takes the first row in which all spans are free; -1: there is none.
+// Take takes the first row in which all spans are free. It returns -1 if there is none.
 func (r *Rows) Take(spans ...[2]time.Time) int {
 	for row, taken := range r.taken {
 		if !slices.ContainsFunc(taken, func(t [2]time.Time) bool {
@@ -173,7 +173,7 @@ func (f *Field) Blank() bool {
 	return !slices.ContainsFunc(f.Lanes, func(l Lane) bool { return slices.ContainsFunc(l.Lines, drawn) || slices.ContainsFunc(l.Areas, drawn) })
 }
 
-// look is how an element looks: its classes, or its attributes.
+// look returns the classes of an element, or its attributes in an image.
 func (f *Field) look(kind, hue string) templ.OrderedAttributes {
 	if f.Theme != nil {
 		return f.Theme.attributes(kind, hue)
@@ -184,7 +184,7 @@ func (f *Field) look(kind, hue string) templ.OrderedAttributes {
 	return templ.OrderedAttributes{{Key: "class", Value: kind}}
 }
 
-// line is how a line looks: that of a temperature by how near it is to its limit.
+// line returns the look of a line; a temperature's depends on how close it is to its limit.
 func (f *Field) line(l *Lane, p Path) templ.OrderedAttributes {
 	out := f.look(p.Class, "")
 	if p.Class == "heat" && l.Heat[0] != "" {
@@ -194,7 +194,7 @@ func (f *Field) line(l *Lane, p Path) templ.OrderedAttributes {
 	return out
 }
 
-// attributes are what a script reads; in a lane without a label there is nothing for it.
+// attributes returns what a script reads; a lane without a label has nothing for it.
 func (l *Lane) attributes() (out templ.OrderedAttributes) {
 	if q := &l.Quantity; q.Label != "" {
 		for _, a := range [][2]string{{"data-key", "lane-" + l.Key}, {"data-label", q.Label}, {"data-unit", q.Unit}, {"data-scale", q.Scale}, {"data-digits", q.Digits}} {

@@ -9,10 +9,10 @@ import (
 	"github.com/a-h/templ"
 )
 
-// A color is a token of the pages, with its values for light and dark.
+// A color is a color token with its light and dark values.
 type color struct{ name, light, dark string }
 
-// colors are all that the pages have. Hue says who works: p1 to p5 are people, p6 services. Amber is what is slowed or near a limit, red what is broken.
+// colors lists all colors of the pages. Hues show who works: p1 to p5 are people, p6 is services. Amber means slowed or close to a limit, red means broken.
 var colors = []color{
 	{"back", "#f6f6f3", "#0b0d0e"}, {"paper", "#fff", "#121516"}, {"sunk", "#efefeb", "#1a1e20"}, {"rule", "#e3e3dd", "#22282a"}, {"rule-2", "#cdcdc5", "#363e41"},
 	{"ink", "#14171a", "#f1f3f2"}, {"ink-2", "#474d53", "#b4bcbe"}, {"ink-3", "#656b71", "#8f989b"},
@@ -22,23 +22,23 @@ var colors = []color{
 	{"p4", "#0a7db5", "#5cc0f0"}, {"p5", "#65791a", "#b3cc5c"}, {"p6", "#64707d", "#97a3ad"},
 }
 
-// People is how many hues people have; the next is that of services, and of who is not known.
+// People is the number of hues for people; the next hue is for services and unknown users.
 const People = 5
 
-// A look is how elements of a kind look. A paint is a token; "hue", that of whose the element is; "mark", "soft" or "words", those of its level;
-// or one of these with how many percent of it are on the ground, as in "hue 20".
+// A look is how elements of a kind look. A paint is a token; "hue", the color of its owner; "mark", "soft" or "words", the colors of its level;
+// or one of these with its opacity in percent, as in "hue 20".
 type look struct {
 	kind               string // a class, or several
 	fill, stroke, stop string
 	width              float64
 	dash, join, cap    string
 	opacity            float64
-	size, weight       int // of letters
+	size, weight       int // type size and weight
 	halo, crisp        bool
-	yields             bool // on a page, to an element's own stroke
+	yields             bool // on a page, an element's own stroke wins
 }
 
-// looks are all that is drawn, the special after the general.
+// looks lists the looks of everything that is drawn, general ones first.
 var looks = []look{
 	{kind: "base", stroke: "rule", width: 1},
 	{kind: "grid", stroke: "rule", width: 1, opacity: .7},
@@ -74,7 +74,7 @@ var looks = []look{
 	{kind: "end first", fill: "ink", weight: 600},
 }
 
-// Stylesheet is that of colors and looks, for pages.
+// Stylesheet returns the style sheet of colors and looks for pages.
 func Stylesheet() string {
 	var out strings.Builder
 	out.WriteString("/* Made of views/picture/palette.go by \"make generate\": the colors of all pages, and how pictures look. */\n\n:root {\n")
@@ -108,7 +108,7 @@ func Stylesheet() string {
 	return out.String()
 }
 
-// properties are names and values, which are the same for style sheets and for attributes.
+// properties returns names and values, which style sheets and attributes share.
 func (l *look) properties(value func(paint string) string) (out [][2]string) {
 	add := func(name, text string, there bool) {
 		if there {
@@ -149,7 +149,7 @@ const (
 	Dark
 )
 
-// Color is that of a token.
+// Color returns the value of a color token.
 func (t Theme) Color(name string) string {
 	for _, c := range colors {
 		if c.name == name {
@@ -162,7 +162,7 @@ func (t Theme) Color(name string) string {
 	panic("picture: no color is called " + name)
 }
 
-// Mixed is so much of a color, 0 to 1, on the ground of an image.
+// Mixed returns a color at an opacity of 0 to 1, mixed with the background of an image.
 func (t Theme) Mixed(name string, share float64) string {
 	parse := func(text string) (rgb [3]float64) {
 		text = strings.TrimPrefix(text, "#")
@@ -184,13 +184,13 @@ func (t Theme) Mixed(name string, share float64) string {
 	return out.String()
 }
 
-// attributes are how an element looks in an image, which has no style sheet.
+// attributes returns the look of an element in an image, which has no style sheet.
 func (t Theme) attributes(kind, hue string) (out templ.OrderedAttributes) {
 	value := func(paint string) string {
 		name, percent, mixed := strings.Cut(paint, " ")
 		switch {
 		case name == "paper":
-			name = "back" // the ground of an image
+			name = "back" // the background of an image
 		case name == "hue" && !strings.HasPrefix(hue, "p"):
 			name = "p6"
 		case name == "hue" || name == "words":

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A text is that of a path: each part is one absolute place and then short steps from it. Steps along a straight level become one.
+// A text writes a path: each part is an absolute position followed by short relative steps. Steps along a level line are merged.
 type text struct {
 	strings.Builder
-	x, y   int // where the text has come to
-	ahead  int // how far the path is level from there, not written yet
+	x, y   int // current position
+	ahead  int // length of a level stretch not written yet
 	inLine bool
 }
 
@@ -33,7 +33,7 @@ func (t *text) line(x, y int) {
 	t.step(x-t.x, y-t.y)
 }
 
-// flush writes what is level.
+// flush writes the pending level stretch.
 func (t *text) flush() {
 	if t.ahead != 0 {
 		t.step(t.ahead, 0)
@@ -59,7 +59,7 @@ func (t *text) number(v int, first bool) {
 	t.Write(strconv.AppendInt(digits[:0], int64(v), 10))
 }
 
-// command writes a step of another kind, with its numbers.
+// command writes another path command with its numbers.
 func (t *text) command(name byte, numbers ...int) {
 	t.WriteByte(name)
 	for i, v := range numbers {
@@ -67,7 +67,7 @@ func (t *text) command(name byte, numbers ...int) {
 	}
 }
 
-// A run is points without a gap between them, from a first one up to and without an end.
+// A run is a range of points without a gap; the end is exclusive.
 type run struct{ first, end int }
 
 func runs(n int, counts func(int) bool) (out []run) {
@@ -83,24 +83,24 @@ func runs(n int, counts func(int) bool) (out []run) {
 	return out
 }
 
-// known is for values of which those that are no numbers were not read.
+// known reports which values were read; the others are NaN.
 func known(values []float32) func(int) bool {
 	return func(i int) bool { return values[i] == values[i] }
 }
 
-// Steps are points of time: each value of a series stands for one step of an axis, and NaN is a gap.
+// Steps places the values of a series on an axis: each value stands for one step, and NaN is a gap.
 type Steps struct {
 	Axis
-	Begin time.Time // of the first step
+	Begin time.Time // start of the first step
 	Step  time.Duration
-	// Middle says that a value is what was in the mean over its step, and is drawn in the middle of it; else it is drawn where its step ends.
+	// Middle draws a value in the middle of its step, for means over the step; otherwise it is drawn at the end of the step.
 	Middle bool
-	// First and Last are the span of which something can be known, where steps go beyond it; zero: no bound. A picture that moves on has none:
-	// what leaves it stays as it is.
+	// First and Last bound the span that can have data, if steps reach beyond it; zero means no bound. A live picture has no bounds, so
+	// points don't change as they leave it.
 	First, Last time.Time
 }
 
-// within keeps a place within what can be known.
+// within clamps a position to the bounds.
 func (s Steps) within(x int) int {
 	if !s.First.IsZero() {
 		x = max(x, s.X(s.First))
@@ -111,12 +111,12 @@ func (s Steps) within(x int) int {
 	return x
 }
 
-// edge is where a step begins: the one before ends there.
+// edge returns where a step begins and the previous one ends.
 func (s Steps) edge(i int) int {
 	return s.within(s.X(s.Begin) + int(time.Duration(i)*s.Step/s.Unit))
 }
 
-// place is where the value of a step is drawn.
+// place returns where the value of a step is drawn.
 func (s Steps) place(i int) int {
 	if s.Middle {
 		return s.within(s.X(s.Begin) + int((2*time.Duration(i)+1)*s.Step/(2*s.Unit)))
@@ -124,7 +124,7 @@ func (s Steps) place(i int) int {
 	return s.edge(i + 1)
 }
 
-// upper draws the values of a run from the left edge of its first step to the right one of its last.
+// upper draws the values of a run from the left edge of its first step to the right edge of its last.
 func (s Steps) upper(out *text, r run, values []float32, scale Scale) {
 	y := 0
 	for i := r.first; i < r.end; i++ {
@@ -135,7 +135,7 @@ func (s Steps) upper(out *text, r run, values []float32, scale Scale) {
 	out.flush()
 }
 
-// shown are the runs of values that lie within the axis.
+// shown returns the runs of values within the axis.
 func (s Steps) shown(values []float32) []run {
 	end := s.X(s.To)
 	return runs(len(values), func(i int) bool {
@@ -143,7 +143,7 @@ func (s Steps) shown(values []float32) []run {
 	})
 }
 
-// Line draws values, with nothing between two runs of them.
+// Line draws a line through values, with gaps between runs.
 func (s Steps) Line(values []float32, scale Scale) string {
 	var out text
 	for _, r := range s.shown(values) {
@@ -153,7 +153,7 @@ func (s Steps) Line(values []float32, scale Scale) string {
 	return out.String()
 }
 
-// Area fills what is below values, down to the lane's floor.
+// Area fills the area below values, down to the lane's floor.
 func (s Steps) Area(values []float32, scale Scale) string {
 	return s.area(s.shown(values), values, scale)
 }
@@ -171,12 +171,12 @@ func (s Steps) area(runs []run, values []float32, scale Scale) string {
 	return out.String()
 }
 
-// Between fills what is between two lists, each step as a bar as wide as it: so what comes is appended.
+// Between fills the area between two series. Each step is a bar of its width, so new steps can be appended.
 func (s Steps) Between(low, high []float32, scale Scale) string {
 	var out text
 	for _, r := range runs(len(low), func(i int) bool { return low[i] == low[i] && high[i] == high[i] }) {
 		if slices.Equal(low[r.first:r.end], high[r.first:r.end]) {
-			continue // there is nothing between them
+			continue // nothing to fill
 		}
 		top := scale.steps(float64(high[r.first]))
 		out.command('M', s.edge(r.first), top)
@@ -187,7 +187,7 @@ func (s Steps) Between(low, high []float32, scale Scale) string {
 			}
 			top = y
 			down := y - scale.steps(float64(low[i]))
-			out.command('v', -down) // from the upper edge at the left down, to the right, and up: what is filled is closed
+			out.command('v', -down) // from the upper left edge down, right, and up: fills close the path
 			out.command('h', s.edge(i+1)-s.edge(i))
 			out.command('v', down)
 		}
@@ -195,7 +195,7 @@ func (s Steps) Between(low, high []float32, scale Scale) string {
 	return out.String()
 }
 
-// Bars draw values as a sound: one bar for each place that is a multiple of a number of units, or so many after it, as high above the middle
+// Bars draws values like a sound wave: a bar at each multiple of a number of units, plus an offset, as high above the middle
 // as below.
 func (s Steps) Bars(values []float32, scale Scale, every, phase int) string {
 	var out text

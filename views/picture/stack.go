@@ -5,32 +5,32 @@ import (
 	"slices"
 )
 
-// A Layer is what somebody drew, from the floor to its upper edge: the highest comes first, and the others cover it.
+// A Layer is one user's draw, filled from the floor to its upper edge. The highest layer comes first, and the others cover it.
 type Layer struct {
-	Key, Hue string // the hue of [Rest] is nobody's
+	Key, Hue string // both are [Rest] for the draw of nobody
 	Path     string
 }
 
-// Rest is the key and the hue of what nobody drew.
+// Rest is the key and the hue of draw that belongs to nobody.
 const Rest = "rest"
 
-// A Share is what somebody drew, by point; NaN where that is not known.
+// A Share is one user's draw by point; NaN if unknown.
 type Share struct {
 	Key, Hue string
 	Watts    []float32
 }
 
-// mostLayers are told apart in one picture; the others are one.
+// mostLayers is how many users a picture tells apart; the others are merged.
 const mostLayers = 8
 
-// Stack divides a draw among those who drew it. What nobody drew of whom gpuwhy knows is at the bottom: the draw at rest, and
-// what is not known whose it is.
+// Stack divides a draw among users. The bottom layer is draw that belongs to nobody: the idle draw, and draw that can't be
+// attributed.
 func (s Steps) Stack(draw []float32, shares []Share, scale Scale) (out []Layer) {
 	if draw == nil {
 		return nil
 	}
 	shares = fewShares(shares)
-	below := make([]float32, len(draw)) // what is below the layer
+	below := make([]float32, len(draw)) // lower edge of the layer
 	for i, d := range draw {
 		below[i] = d
 		for _, share := range shares {
@@ -51,7 +51,7 @@ func (s Steps) Stack(draw []float32, shares []Share, scale Scale) (out []Layer) 
 		seen := func(i int) bool {
 			return edge[i] == edge[i] && scale.steps(float64(edge[i])) > scale.steps(float64(below[i]))
 		}
-		beside := runs(len(draw), func(i int) bool { // and a point beside, where the line goes up or down
+		beside := runs(len(draw), func(i int) bool { // plus a point beside, where the line rises or falls
 			return seen(i) || edge[i] == edge[i] && (i > 0 && seen(i-1) || i+1 < len(edge) && seen(i+1))
 		})
 		if len(beside) > 0 {
@@ -63,7 +63,7 @@ func (s Steps) Stack(draw []float32, shares []Share, scale Scale) (out []Layer) 
 	return slices.DeleteFunc(out, func(l Layer) bool { return l.Path == "" })
 }
 
-// Sum adds up what was drawn, in watts times steps.
+// Sum adds up known draw, in watts times steps.
 func Sum(watts []float32) (sum float64) {
 	for _, w := range watts {
 		if w == w {
@@ -73,7 +73,7 @@ func Sum(watts []float32) (sum float64) {
 	return sum
 }
 
-// Add adds what is known of a list to another, which is as long.
+// Add adds the known values of more to sum, which must be as long.
 func Add(sum, more []float32) {
 	for i, v := range more {
 		if v == v {
@@ -82,7 +82,7 @@ func Add(sum, more []float32) {
 	}
 }
 
-// fewShares makes one of those that drew least, where there are many.
+// fewShares merges the smallest shares if there are too many.
 func fewShares(shares []Share) []Share {
 	shares = slices.DeleteFunc(shares, func(s Share) bool { return Sum(s.Watts) <= 0 })
 	if len(shares) <= mostLayers {

@@ -8,23 +8,23 @@ import (
 	"golang.org/x/net/html"
 )
 
-// A patch says how a node becomes another. It is JSON, as short as it can be without a
-// table of what is known:
+// A patch says how one node becomes another. It is JSON, as short as possible without a
+// table of known strings:
 //
-//	null                   nothing differs
-//	"text"                 of a text: what it is now
+//	null                   no difference
+//	"text"                 for a text node: the new text
 //	[attributes, children, index, patch, index, patch, …]
 //
-// attributes are names and values in turn, 0 for none; null removes an attribute, and
-// a list is a string spliced from the one before (see [splice]).
+// attributes are alternating names and values, 0 for none; null removes an attribute, and
+// a list is a string spliced from the old one (see [splice]).
 //
-// children say which nodes the element has now, 0 for the same in the same order: a
+// children lists the element's new children, 0 for the same in the same order: a
 // number is the old child with that index, [first, count] are several in a row, {"t": text}
-// is a new text, and a string is the HTML of a new element. The patches that follow are of
+// is a new text, and a string is the HTML of a new element. The patches that follow apply to
 // children by their new index.
 type patch any
 
-// diff is what makes old next; nil where nothing differs. Both have the same name.
+// diff returns the patch that turns old into next; nil if they are equal. Both must have the same name.
 func diff(old, next *node) patch {
 	if old.hash == next.hash {
 		return nil
@@ -37,7 +37,7 @@ func diff(old, next *node) patch {
 		attributes = a
 	}
 	var inner []any
-	if _, own := next.attribute("data-own"); !own && next.Data != "noscript" { // which nobody sees whose page is patched
+	if _, own := next.attribute("data-own"); !own && next.Data != "noscript" { // a patched page does not show it
 		from := pair(old.kids, next.kids)
 		if list := childrenOf(old, next, from); list != nil {
 			children = list
@@ -51,7 +51,7 @@ func diff(old, next *node) patch {
 		}
 	}
 	if attributes == 0 && children == 0 && inner == nil {
-		return nil // what differs is the script's own
+		return nil // the script owns the difference
 	}
 	return append([]any{attributes, children}, inner...)
 }
@@ -63,7 +63,7 @@ func attributesOf(old, next *node) (out []any) {
 			continue
 		}
 		var value any = a.Val
-		if had && a.Key == "d" { // scripts write moments in other attributes anew
+		if had && a.Key == "d" { // scripts rewrite moments in other attributes
 			value = splice(before, a.Val)
 		}
 		out = append(out, a.Key, value)
@@ -76,8 +76,8 @@ func attributesOf(old, next *node) (out []any) {
 	return out
 }
 
-// pair finds the old child that each new one was; -1 for none. Elements with a key were those with the same key;
-// of all others, and of texts, the first was the first of its kind.
+// pair finds the old child of each new one; -1 for none. Elements with a key match those with the same key; all
+// others, and texts, match in order by kind.
 func pair(old, next []*node) []int {
 	kind := func(n *node) string {
 		if n.Type == html.ElementNode {
@@ -99,7 +99,7 @@ func pair(old, next []*node) []int {
 	return from
 }
 
-// childrenOf lists the children where they are other ones, or others in order.
+// childrenOf lists the new children if they or their order changed.
 func childrenOf(old, next *node, from []int) (out []any) {
 	same := len(old.kids) == len(next.kids)
 	for i, j := range from {
@@ -133,30 +133,30 @@ func childrenOf(old, next *node, from []int) (out []any) {
 
 const (
 	worthSplicing = 64 // bytes
-	piece         = 16 // bytes that are looked for
+	piece         = 16 // bytes of a search
 )
 
-// splice is how a long string becomes another: pieces of the old one, as two numbers each (where it begins and how
-// long it is), and between them strings that are next. Numbers count UTF-16 units, as scripts do; so only ASCII is
-// spliced. Otherwise it is the new string.
+// splice says how a long string becomes another: pieces of the old one as two numbers each (start and length), with
+// new strings between them. Numbers count UTF-16 units, as scripts do, so only ASCII is spliced. In all other cases
+// it returns the new string.
 func splice(old, next string) any {
 	if len(next) < worthSplicing || len(old) < piece || !ascii(old) || !ascii(next) {
 		return next
 	}
 	var out []any
-	literal := 0 // where what is not found begins
+	literal := 0 // start of the part not found in old
 	flush := func(end int) {
 		if literal < end {
 			out = append(out, next[literal:end])
 		}
 	}
-	known := 0 // of old, up to where it is used
+	known := 0 // how much of old is used
 	for at := 0; at+piece <= len(next); {
 		i := known
 		if !strings.HasPrefix(old[i:], next[at:at+piece]) {
 			if i = strings.Index(old[known:], next[at:at+piece]); i < 0 {
 				at++
-				if at-literal > 4*worthSplicing { // they are too different to look on
+				if at-literal > 4*worthSplicing { // too different to go on
 					return next
 				}
 				continue
@@ -188,13 +188,13 @@ func ascii(s string) bool {
 	return true
 }
 
-// encode writes a patch or a message as JSON, with < and & as they are: it goes into no page.
+// encode writes a patch or a message as JSON without escaping < and &: it is never embedded in a page.
 func encode(p any) []byte {
 	var out strings.Builder
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(p); err != nil {
-		panic("live: " + err.Error()) // strings, numbers and what was encoded before can always be written
+		panic("live: " + err.Error()) // strings, numbers and encoded JSON can always be written
 	}
 	return []byte(strings.TrimSuffix(out.String(), "\n"))
 }

@@ -1,7 +1,7 @@
-// Package live keeps pages in browsers as the server would render them now. A [Feed]
-// holds the newest rendering of each page that somebody looks at, and what differs from
-// the ones before, for a script that patches the page (static/live.js). It knows
-// nothing of what pages say, and no socket.
+// Package live keeps pages in browsers identical to what the server would render now.
+// A [Feed] holds the newest rendering of each page that has a viewer, and the patches from
+// earlier renderings, for the script that patches pages (static/live.js). It knows neither
+// the content of pages nor sockets.
 package live
 
 import (
@@ -22,46 +22,46 @@ import (
 )
 
 const (
-	// MaxAddress is how many bytes the address of a page has at most that is kept.
+	// MaxAddress is the longest address of a page that is kept, in bytes.
 	MaxAddress = 2048
-	// kept is how many patches of a page are kept: a browser that is further behind gets the whole page.
+	// kept is the number of patches kept for a page: a browser further behind gets the whole page.
 	kept = 8
-	// mostBytes is about how much all pages take: of more, those are forgotten that nobody has asked for longest.
+	// mostBytes is about how much memory all pages may take: beyond it, the least recently requested pages are dropped.
 	mostBytes = 64 << 20
-	// treeBytes is about how many bytes the tree of a page takes for each byte of HTML.
+	// treeBytes is about how many bytes a parsed page takes per byte of HTML.
 	treeBytes = 12
-	// unused is after how long a page is forgotten that nobody asks for.
+	// unused is after how long a page without requests is dropped.
 	unused = time.Minute
-	// gap is between two renderings of a page for changes, settle how long a change of one of several nodes waits
-	// for those of the others. A page that takes long to render has a longer gap: idle times as long as that took, so that
-	// one page takes a quarter of a processor at most. It is longest at most, since others may have the processor meanwhile.
+	// gap is the shortest time between two renderings of a page for changes, and settle how long a change of one of several
+	// nodes waits for the others. A slow page has a longer gap, idle times its rendering time, so that a page takes at most a
+	// quarter of a core. The gap is at most longest, since the rendering may have been slow for other reasons.
 	gap, settle = 200 * time.Millisecond, 150 * time.Millisecond
 	idle        = 3
 	longest     = 750 * time.Millisecond
-	// fresh is how long a message is sent as it is: it has the time.
+	// fresh is how long a message can be reused: it contains the time.
 	fresh = time.Second
 )
 
-// Render renders the page at an address below the base path, such as "gpu/GPU-1?sort=power", for those who see so much.
-// An error says that there is no such page, or why it can't be made.
+// Render renders the page at an address below the base path, such as "gpu/GPU-1?sort=power", for viewers with the given access.
+// It returns an error if there is no such page, or if it can't be rendered.
 type Render func(ctx context.Context, address string, to auth.Sight) ([]byte, error)
 
-// A Feed has the pages that somebody looks at. Its methods may be called concurrently.
+// A Feed holds the pages that have viewers. Its methods may be called concurrently.
 type Feed struct {
 	render      Render
 	clock       clock.Clock
-	boot        string // tells the versions of this process apart from those of others
+	boot        string // distinguishes the versions of this process from others
 	gap, settle time.Duration
-	idle        int // times as long as the last rendering took, which is at least between two
+	idle        int // gap between renderings, as a multiple of the last rendering time
 
 	mu     sync.Mutex
 	pages  map[view]*page
-	bytes  int    // what they take, about
-	number uint64 // of the newest rendering of all
+	bytes  int    // about how much memory they take
+	number uint64 // number of the newest rendering of any page
 }
 
-// New returns a Feed of pages that render makes. Several says that there are several nodes, of which each changes
-// pages by itself.
+// New returns a Feed of pages made by render. Several says that there are several nodes, each of which changes
+// pages on its own.
 func New(render Render, of clock.Clock, several bool) *Feed {
 	boot := make([]byte, 6)
 	_, _ = rand.Read(boot) // it never fails
@@ -77,38 +77,38 @@ type view struct {
 	to      auth.Sight
 }
 
-// A page is one page with its last renderings.
+// A page is one page with its latest renderings.
 type page struct {
 	mu      sync.Mutex
-	version string        // of the newest rendering; empty before the first
-	of      uint64        // the changes that the newest rendering has
-	made    time.Duration // of the clock, when it was rendered for changes
-	took    time.Duration // how long it then took until it was compared
-	noticed time.Duration // of the clock, when changes were first asked for that it does not have; 0: none were
+	version string        // version of the newest rendering; empty before the first
+	of      uint64        // change number of the newest rendering
+	made    time.Duration // clock time when it was last rendered for changes
+	took    time.Duration // how long that rendering and its comparison took
+	noticed time.Duration // clock time when newer changes were first requested; 0 if none were
 	whole   []byte
-	body    *node // of whole; nil until it is compared
+	body    *node // parsed whole; nil until it is compared
 	title   string
 	patches []step
-	said    map[string]said // by the version that a browser has
+	said    map[string]said // latest messages, by the version that a browser has
 
 	// Guarded by Feed.mu:
-	used  time.Duration // of the clock
+	used  time.Duration // clock time of the last request
 	bytes int
 }
 
-// A step is what makes the rendering of a version the next one.
+// A step is the patch from one version to the next.
 type step struct {
 	from  string
 	patch []byte
 }
 
-// What was said to browsers with the same version, and when by the clock.
+// A said is a message to browsers with one version, and its clock time.
 type said struct {
 	text []byte
 	at   time.Duration
 }
 
-// page is that of a view, which is used now.
+// page returns the page of a view and marks it as used.
 func (f *Feed) page(v view) *page {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +127,7 @@ func (f *Feed) page(v view) *page {
 	return p
 }
 
-// forget forgets a page. The caller holds mu.
+// forget drops a page. The caller holds mu.
 func (f *Feed) forget(v view) {
 	if p := f.pages[v]; p != nil {
 		f.bytes -= p.bytes
@@ -135,11 +135,11 @@ func (f *Feed) forget(v view) {
 	}
 }
 
-// weigh takes note of how much a page takes, and makes room. A page without a rendering is not kept. The caller holds the page's mu.
+// weigh accounts for the memory of a page and makes room. A page without a rendering is dropped. The caller holds the page's mu.
 func (f *Feed) weigh(v view, p *page) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.pages[v] != p { // it was forgotten meanwhile
+	if f.pages[v] != p { // it was dropped meanwhile
 		return
 	}
 	if p.version == "" {
@@ -169,7 +169,7 @@ func (f *Feed) weigh(v view, p *page) {
 	}
 }
 
-// next is the version of another rendering. None comes twice.
+// next returns a new version. No version repeats.
 func (f *Feed) next() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,8 +177,8 @@ func (f *Feed) next() string {
 	return f.boot + "-" + strconv.FormatUint(f.number, 10)
 }
 
-// Add takes in a page that was rendered for somebody after so many changes, and returns its version; empty where it is
-// not kept, since there is a newer one or its address is too long.
+// Add stores a page that was rendered for a request at a change number, and returns its version. The version is empty if the page is
+// not kept: there is a newer one, or its address is too long.
 func (f *Feed) Add(address string, to auth.Sight, html []byte, changes uint64) (version string, err error) {
 	if len(address) > MaxAddress {
 		return "", nil
@@ -197,17 +197,17 @@ func (f *Feed) Add(address string, to auth.Sight, html []byte, changes uint64) (
 	return p.version, nil
 }
 
-// A Frame is what makes a page the newest one.
+// A Frame brings a page up to date.
 type Frame struct {
-	// Message is what the script gets, as JSON: {"event":"page","data":…}; nil where the page is the newest already.
+	// Message is the JSON for the script: {"event":"page","data":…}; nil if the page is already up to date.
 	Message []byte
-	Version string // that the page has then
-	Changes uint64 // that it has then; fewer than asked for where it was rendered a moment ago
+	Version string // version of the page afterwards
+	Changes uint64 // its change number afterwards; lower than requested if it was rendered a moment ago
 }
 
-// Frame returns what makes the page that a browser has the newest one. Changes is a number that grows whenever
-// a page may have changed: where the newest rendering is of those changes, nothing is rendered. The message is
-// the same for all who have the same version.
+// Frame returns what brings a browser's page up to date. Changes is a number that grows whenever a page may have
+// changed: if the newest rendering has that number, nothing is rendered. Browsers with the same version get the same
+// message.
 func (f *Feed) Frame(ctx context.Context, address string, to auth.Sight, have string, changes uint64) (out Frame, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -238,7 +238,7 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Sight, have st
 	return out, err
 }
 
-// due reports whether a page is to be rendered for changes, and takes note of those that wait.
+// due reports whether a page should be rendered for changes, and notes changes that have to wait.
 func (f *Feed) due(p *page, changes uint64) bool {
 	now := f.clock.Elapsed()
 	switch {
@@ -252,7 +252,7 @@ func (f *Feed) due(p *page, changes uint64) bool {
 	return now-p.made >= max(f.gap, min(time.Duration(f.idle)*p.took, longest)) && now-p.noticed >= f.settle
 }
 
-// A message is what a script gets.
+// A message is what the script receives.
 type message struct {
 	Event string `json:"event"`
 	Data  data   `json:"data"`
@@ -260,15 +260,15 @@ type message struct {
 
 type data struct {
 	Page    string            `json:"page"`
-	From    string            `json:"from,omitempty"` // the version that patches are for
+	From    string            `json:"from,omitempty"` // the version that the patches apply to
 	To      string            `json:"to"`
 	Now     int64             `json:"now"` // the server's clock, in milliseconds since 1970
 	Title   string            `json:"title"`
-	Patches []json.RawMessage `json:"patches,omitempty"` // of the body, one after the other
-	HTML    string            `json:"html,omitempty"`    // the whole page, without From
+	Patches []json.RawMessage `json:"patches,omitempty"` // patches of the body, in order
+	HTML    string            `json:"html,omitempty"`    // the whole page, if there is no From
 }
 
-// say makes the message for browsers that have a version; any that is not known stands for none.
+// say makes the message for browsers with a version. An unknown version counts as none.
 func (f *Feed) say(p *page, address, have string) ([]byte, error) {
 	first := slices.IndexFunc(p.patches, func(s step) bool { return s.from == have })
 	if first < 0 {
@@ -294,7 +294,7 @@ func (f *Feed) say(p *page, address, have string) ([]byte, error) {
 	return text, nil
 }
 
-// parse makes the tree of a page that has none yet.
+// parse parses the page if that has not been done yet.
 func (p *page) parse() (err error) {
 	if p.body == nil {
 		p.body, p.title, err = parse(p.whole)
@@ -302,7 +302,7 @@ func (p *page) parse() (err error) {
 	return err
 }
 
-// add takes in a rendering, if it is another one.
+// add stores a rendering if it differs.
 func (f *Feed) add(p *page, html []byte, changes uint64) error {
 	p.of, p.made, p.noticed = changes, f.clock.Elapsed(), 0
 	if p.version != "" && bytes.Equal(html, p.whole) {

@@ -14,17 +14,17 @@ import (
 type node struct {
 	*html.Node
 	kids []*node
-	key  string // of an element: its name, with what tells it apart from its siblings, if it has that
-	hash uint64 // of all that the node is
+	key  string // an element's name, with its key among its siblings if it has one
+	hash uint64 // hash of the whole node
 }
 
 var seed = maphash.MakeSeed()
 
-// errNoBody is returned for what is no page. The parser makes a body where a page
-// lacks one, but not in a frameset.
+// errNoBody is returned for a document without a body. The parser adds a missing
+// body, except to a frameset.
 var errNoBody = errors.New("the page has no body")
 
-// parse reads a page. It returns its body and its title.
+// parse parses a page and returns its body and title.
 func parse(page []byte) (body *node, title string, err error) {
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
@@ -78,7 +78,7 @@ func newNode(n *html.Node) *node {
 	return out
 }
 
-// keyOf tells an element apart from its siblings: its data-key or else its id; empty without both.
+// keyOf returns what identifies an element among its siblings: its data-key, else its id; empty without both.
 func keyOf(n *html.Node) (key string) {
 	for _, a := range n.Attr {
 		switch a.Key {
@@ -91,7 +91,7 @@ func keyOf(n *html.Node) (key string) {
 	return key
 }
 
-// attribute returns an attribute by its name.
+// attribute returns an attribute by name.
 func (n *node) attribute(name string) (value string, has bool) {
 	for _, a := range n.Attr {
 		if a.Key == name {
@@ -101,11 +101,11 @@ func (n *node) attribute(name string) (value string, has bool) {
 	return "", false
 }
 
-// outer is the node as HTML.
+// outer returns the node as HTML.
 func (n *node) outer() string {
 	var out strings.Builder
 	if err := html.Render(&out, n.Node); err != nil {
-		panic("live: " + err.Error()) // what was parsed can be written
+		panic("live: " + err.Error()) // a parsed node can always be written
 	}
 	return out.String()
 }
