@@ -1,4 +1,4 @@
-// Package action has what people and programs can do, beyond looking. An [Action] is declared once: who may do it, what it is
+// Package action declares and runs everything that people and programs can change. An [Action] is declared once: who may do it, what it is
 // done to, with which arguments, and how it is asked for. Addresses of the API, their twins for forms, messages of the socket,
 // questions between the programs of a fleet, and the documents of all of these are made of the declaration by those who own such a door.
 //

@@ -1,7 +1,11 @@
-// Package auth has the types that say who makes a request (principal), what they
-// may do (access) and what they may see (audience), and the check of foreign
-// origins. Package server decides who a principal is, in one place. This package
-// imports none of ours, so that every package may use its types.
+// Package auth has the types for who makes a request, what they may do and what
+// they may see: principal, access and audience. It also checks foreign origins.
+// Package serve decides who a principal is, in one place. This package imports none
+// of ours, so that every package may use its types.
+//
+// An encoder leaves out what is hidden from an audience; today there is one
+// audience, from which nothing is hidden. Command lines are the exception: package
+// host hides them, and masks secrets, when it reads them.
 package auth
 
 import (

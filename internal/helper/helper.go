@@ -1,5 +1,5 @@
-// Package helper starts processes that belong to this one and run the same program: for what a disk may hold in the kernel, where
-// no signal reaches it. A helper ends when the process ends that started it, is started again when it ends by itself, and logs
+// Package helper runs parts of gpuwhy in processes of their own, so that a hung disk can't stop the program. A disk may hold a
+// process in the kernel, where no signal reaches it. A helper runs the same program file. It ends when the process ends that started it, is started again when it ends by itself, and logs
 // through the one that started it. Both talk over sockets that nobody else can reach.
 //
 // The package knows nothing of what is said over them.

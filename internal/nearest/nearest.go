@@ -1,4 +1,4 @@
-// Package nearest finds the name that somebody meant who wrote one that there is not.
+// Package nearest finds the name that somebody probably meant, for one that does not exist.
 package nearest
 
 import (

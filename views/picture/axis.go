@@ -6,6 +6,9 @@
 // when the window gets another size. The script static/picture.js reads values at the cursor from the paths.
 //
 // How things look is in one table (palette.go): the style sheet of the pages and the attributes of the image that is shared are made of it.
+//
+// To add a quantity, add a lane. To draw something new, add a row to the table of looks and its element to Draw. A page may mark a picture
+// with data-spans: there a drag chooses a span, and a click a time.
 package picture
 
 import (

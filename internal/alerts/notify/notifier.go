@@ -1,6 +1,7 @@
-// Package notify gathers changes of alerts into messages, and sends these to chats,
-// phones, mail and webhooks until they are delivered or a day old. Each target of a
-// [Config] has a queue and a goroutine, so that a dead target delays no other.
+// Package notify sends messages about alerts to chats, phones, mail and webhooks. It
+// gathers changes of alerts into a message, and tries until the message is delivered
+// or a day old. Each target of a [Config] has a queue and a goroutine, so that a dead
+// target delays no other.
 //
 // A target's address is a secret. It is only in the memory of this package, and in no
 // error, log line, status or kept file.

@@ -1,5 +1,5 @@
-// Package method says what comes next, of what matters, and how often it was wrong. It is mathematics on
-// series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
+// Package method forecasts series, and says how often its earlier forecasts were wrong. It is mathematics
+// on series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
 // docs/forecast.md has the methods, their errors, and when each fails.
 //
 // A forecast is made again at earlier times of its own series, each time from what was known then (a

@@ -1,7 +1,7 @@
-// Package outlook makes forecasts of devices, about once a minute, from what the store has of them and from the newest Moment. It
-// is beside the live path: whoever makes a Moment takes what was forecast last, and never waits.
+// Package outlook forecasts devices about once a minute, from the stored past and the newest Moment. It works beside the live
+// path: a new Moment takes the last forecast, and never waits for one.
 //
-// Package outlook has the mathematics. This package knows which series they need, and in which words they are told.
+// Package method has the mathematics. This package knows which series it needs, and the words for its results.
 package outlook
 
 import (

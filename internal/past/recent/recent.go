@@ -1,7 +1,10 @@
-// Package recent keeps the last 15 minutes of each device's main readings, and of a
-// machine that has none, in memory, so that a page shows them as soon as it is opened. It keeps means over
-// short spans, not every reading; of nodes that other programs read, over longer ones, since there may be
-// thousands. It has no disk and no longer past.
+// Package recent keeps the last 15 minutes of the main readings in memory, so that an opened page
+// shows them at once. It has the readings of each device, and of a machine that has none. It keeps means
+// over 3 s, not every reading; of nodes that other programs read, over 15 s, since there may be thousands.
+// It also knows whose watts they were. It has no disk and no longer past.
+//
+// A hub that begins to show a node, or shows it again after a silence, asks it for these minutes and adds
+// them where it knows nothing itself ([Store.Past], [Store.Fill]).
 package recent
 
 import (

@@ -3,7 +3,10 @@
 // frozen file system, a mount whose server is gone. The other process waits there, and the one that reads, shows and alerts goes
 // on. Elsewhere, and where no process can be started, the program writes by itself ([Here]).
 //
-// The package knows how to ask the other process, and when to start it again. What is kept, and how, packages keep and sqlite know.
+// The package knows how to ask the other process, and when to start it again. Packages state and sqlite know what is kept, and how.
+//
+// With such a process, the program itself writes nothing to the folder and maps none of its files, since a frozen disk would hold it in the
+// kernel, where neither the garbage collector nor SIGTERM gets through (docs/adr/0022-helpers.md). What the process costs counts as gpuwhy's own.
 package scribe
 
 import (

@@ -2,7 +2,8 @@
 // sqlite has one in a file, package postgres one on a server. Both pass the same tests (package storetest).
 //
 // A store keeps what it is given and computes nothing: package record makes a [Batch] of Moments, and package
-// past answers questions.
+// history answers questions. fields.go declares each stored field once: the databases, the messages of a fleet, the helper's
+// socket, JSON, CSV and the tests walk its tables (docs/adr/0026-stored-fields.md).
 package store
 
 import (

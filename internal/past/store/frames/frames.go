@@ -1,5 +1,5 @@
-// Package frames packs the frames of a store: most of a frame is as in the one before, so each is packed with a key frame of
-// the same machine beside it, the first of its quarter of an hour. Whoever unpacks it needs that, too.
+// Package frames packs the frames of a store, which are whole snapshots. Most of a frame is as in the one before, so each is packed
+// with a key frame of the same machine beside it, the first of its quarter of an hour. Unpacking needs that key frame, too.
 package frames
 
 import (
