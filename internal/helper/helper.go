@@ -1,6 +1,6 @@
-// Package helper runs parts of gpuwhy in processes of their own, so that a hung disk can't stop the program. A disk may hold a
-// process in the kernel, where no signal reaches it. A helper runs the same program file. It ends when the process ends that started it, is started again when it ends by itself, and logs
-// through the one that started it. Both talk over sockets that nobody else can reach.
+// Package helper runs parts of gpuwhy in processes of their own, so that a hung disk can't stop the program. A disk may hold a process
+// in the kernel, where no signal reaches it. A helper runs the same program file. It ends when the process ends that started it, is
+// started again when it ends by itself, and logs through the one that started it. Both talk over sockets that nobody else can reach.
 //
 // The package knows nothing of what is said over them.
 package helper

@@ -1,6 +1,6 @@
-// Package when reads times and spans as people write them. It knows "yesterday at 22:00", "last night", "1.5h", "since monday", "25 Nov 22:00",
-// RFC 3339, seconds since 1970, and what gpuwhy itself writes, such as "02:30 CEST". A day is one of the time zone of now, also where its
-// clocks change: it can have 23 or 25 hours. What can mean several things, or nothing, is refused with examples.
+// Package when reads times and spans as people write them. It knows "yesterday at 22:00", "last night", "1.5h", "since monday",
+// "25 Nov 22:00", RFC 3339, seconds since 1970, and what gpuwhy itself writes, such as "02:30 CEST". A day is one of the time zone of now, also
+// where its clocks change: it can have 23 or 25 hours. What can mean several things, or nothing, is refused with examples.
 package when
 
 import (

@@ -5,8 +5,9 @@
 //
 // The package knows how to ask the other process, and when to start it again. Packages state and sqlite know what is kept, and how.
 //
-// With such a process, the program itself writes nothing to the folder and maps none of its files, since a frozen disk would hold it in the
-// kernel, where neither the garbage collector nor SIGTERM gets through (docs/adr/0022-helpers.md). What the process costs counts as gpuwhy's own.
+// With such a process, the program itself writes nothing to the folder and maps none of its files, since a frozen disk would hold it in
+// the kernel, where neither the garbage collector nor SIGTERM gets through (docs/adr/0022-helpers.md). What the process costs counts as
+// gpuwhy's own.
 package scribe
 
 import (

@@ -10,19 +10,20 @@
 //
 //	{"event":"page","data":{"page":ADDRESS,"from":VERSION,"to":VERSION,"title":TITLE,"patches":[…]}}
 //
-// The browser asks for another page with {"event":"show","data":{"page":ADDRESS,"have":VERSION}}; "fresh":true asks for a reading that begins
-// now. Only pages use these two events, and they change with the pages: docs/protocol.md doesn't promise them.
+// The browser asks for another page with {"event":"show","data":{"page":ADDRESS,"have":VERSION}}; "fresh":true asks for a reading that
+// begins now. Only pages use these two events, and they change with the pages: docs/protocol.md doesn't promise them.
 //
 // # Pace
 //
-// Nothing is rendered unless somebody looks. All who look at the same page, with the same access and audience, share a rendering. A page is
-// rendered at most five times a second, and takes at most a quarter of a processor if a rendering takes no longer than a quarter of a second.
+// Nothing is rendered unless somebody looks. All who look at the same page, with the same access and audience, share a rendering. A page
+// is rendered at most five times a second, and takes at most a quarter of a processor if a rendering takes no longer than a quarter of a
+// second.
 //
 // # Keys
 //
-// Among siblings, an element is the earlier one with the same data-key or id. Without either, the first element of a name is the earlier first
-// of that name. So whatever comes, goes or moves needs a key. Inside an element with data-own everything belongs to scripts: patches don't
-// look into it.
+// Among siblings, an element is the earlier one with the same data-key or id. Without either, the first element of a name is the earlier
+// first of that name. So whatever comes, goes or moves needs a key. Inside an element with data-own everything belongs to scripts:
+// patches don't look into it.
 package live
 
 import (
