@@ -17,4 +17,4 @@
 // id, and text that changes often has an element of its own.
 package views
 
-//go:generate go tool templ generate
+//go:generate go tool templ generate -include-version=false
