@@ -9,8 +9,9 @@ import (
 )
 
 // Choices are what a person chose of a page: how it is sorted, what it shows, what is open.
-// They are the query of its address, so that a link has them all. Links and forms with data-choice change them without a load, and a
-// dialog is open while the address asks for it.
+// They are the query of its address, so that a link has them all.
+//
+// Links and forms with data-choice change them without a load, and a dialog is open while the address asks for it.
 type Choices struct {
 	Path  string // of the page, from the root of the server
 	Asked url.Values

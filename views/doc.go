@@ -1,4 +1,4 @@
-// Package views has the page kit: functions that make view models, and templ components that place them.
+// Package views has the page kit: view models, and the templ components that place them.
 //
 // It decides what pages show and in which words. A page is a function of the newest Moments, the alerts, the recent past and the choices
 // in its address ([Choices]). It is complete before a script runs, and readable without one. Scripts write no words and make no rows, so
