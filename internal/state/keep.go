@@ -1,4 +1,4 @@
-// Package state keeps small documents of the program's parts over a restart, in the database of the past or as files.
+// Package state keeps small documents over a restart, in the database of the past or as files.
 //
 // It knows when a document is written, by which version and about which machine, and writes it whole or not at all. A part gives and takes
 // plain values. A [Keeper] checks the version and the origin of a document, and decodes it completely, before the part sees it.

@@ -1,5 +1,5 @@
-// Package recent keeps the last 15 minutes of the main readings in memory, so that an opened page
-// shows them at once. It has the readings of each device, and of a machine that has none. It keeps means
+// Package recent keeps the last 15 minutes of the main readings in memory, so pages show them at
+// once. It has the readings of each device, and of a machine that has none. It keeps means
 // over 3 s, not every reading; of nodes that other programs read, over 15 s, since there may be thousands.
 // It also knows whose watts they were. It has no disk and no longer past.
 //
