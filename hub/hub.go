@@ -102,6 +102,9 @@ func (c Config) withDefaults() Config {
 }
 
 // A Hub serves its viewers. Its methods may be called concurrently.
+//
+// A Moment costs the same with a hundred nodes and with ten thousand; a test counts allocations. A viewer that reads nothing holds no
+// Moment: only its waiting events, and the one message that is being written. A reply to request_gpu_update is made when it is written.
 type Hub struct {
 	cfg Config
 

@@ -98,6 +98,19 @@ const (
 )
 
 // A Sampler reads one node at an interval, and on demand.
+//
+// It waits for a slow device for a quarter of the interval, at least 100 ms and at most 1 s (docs/adr/0001-patience.md). Then the
+// reading goes on with the device's last values and their older SampledAt. While a call to a device runs, no second one starts, so a
+// device that hangs delays the others once and never again. A source that has never answered gets 5 s, since its driver may still be
+// loading.
+//
+// A source that fails is tried again after 1, 2, 4 and at most 30 s. Its devices stay on the list as not answering. A device that a working
+// driver no longer lists is lost. Tried in [gpu.Snapshot] says what each source found; with guessed sources, a missing card is no failure
+// (docs/adr/0015-sources.md).
+//
+// If the interval is shorter than a second, the machine and its processes are read once a second. Readings in between repeat those
+// values, with their time in the host's SampledAt, and read only processes that are new. A reading on demand, the first one after a
+// break, and one of a machine without devices read everything.
 type Sampler struct {
 	cfg     Config
 	sources []*source

@@ -1,5 +1,5 @@
-// Package static holds the files that the pages load: scripts, styles and an
-// icon of our own, and RapiDoc for the API's documentation.
+// Package static holds the files that pages load: scripts, styles, an icon, and
+// RapiDoc for the API's documentation.
 //
 // The scripts are written as ES modules. The command generate bundles them into
 // the folder dist, which is committed, so that a build of gpuwhy takes Go alone.

@@ -11,4 +11,4 @@
 // or a process reports is shown as text, never as markup.
 package views
 
-//go:generate go tool templ generate
+//go:generate go tool templ generate -include-version=false

@@ -40,6 +40,10 @@ func (c Clock) Elapsed() time.Duration {
 func slack(took time.Duration) time.Duration { return 2*time.Second + took/10 }
 
 // A Watch looks at a clock from time to time. One goroutine at a time may use it.
+//
+// If the wall clock and the elapsed time disagree, or a look comes much too late, that is a break. Snapshots count breaks, and nothing
+// is summed across one. If only the clock was set and the machine went on, known times move with the clock: those of alerts, causes and
+// sessions.
 type Watch struct {
 	Clock
 	// Longest is the most that two consecutive looks may be apart.

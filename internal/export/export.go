@@ -1,4 +1,4 @@
-// Package export sends series to who stores them: to Prometheus' remote write, and to receivers of OTLP.
+// Package export sends series to receivers of Prometheus' remote write and of OTLP.
 //
 // A [Pusher] observes Moments. It has package metrics walk each of them, and sends the series with the time at
 // which they were read, none twice with the same time. A series that has ended gets a mark that says so. Requests

@@ -197,6 +197,9 @@ func Merge[T any](old, fresh []T, name func(T) string) []T {
 }
 
 // A Stage makes the Moments of a node. One goroutine at a time may call its methods.
+//
+// A node that another program reads has no Stage here. Its Moment arrives with its answer, since the past that explains it is at the
+// node (see package downlink); only the attribution is computed again. A node that falls silent keeps its last Moment.
 type Stage struct {
 	// History and Floors remember what the answers need of earlier snapshots. The Stages of several nodes may share them.
 	History *explain.History

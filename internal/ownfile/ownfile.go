@@ -1,5 +1,4 @@
-// Package ownfile lets go of those pages of the program's own file that are no longer used, and once of the garbage
-// that the start has left.
+// Package ownfile gives memory back after the start: unused pages of the program's own file, and once the garbage.
 //
 // The kernel maps 64 KiB around each page of the file that is touched, and never takes them back while there is memory enough. A start touches most of the
 // file, and a program that reads GPUs each few seconds little of it. Nothing is lost: the pages stay in the kernel's cache, which may use their memory for

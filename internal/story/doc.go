@@ -1,3 +1,3 @@
-// Package story has the stories that say whether gpuwhy's answers are right: files
-// about machines over time, which its tests play on the whole program. See README.md.
+// Package story tests with stories whether gpuwhy's answers are right. A story is a
+// file about machines over time, which the tests play on the whole program. See README.md.
 package story

@@ -1,6 +1,6 @@
-// Command generate writes the files in static/dist, which the program serves:
-// a script for each page, one with the modules that several pages use, and the
-// style sheets, bundled and minified by esbuild. It also writes colors.css, of the table of colors and looks in views/picture. It is a command of its own so that esbuild is no part of gpuwhy.
+// Command generate bundles the scripts and style sheets of static into static/dist, which the program serves. esbuild makes a script for
+// each page, one with the modules that several pages use, and the style sheets, all minified. It also writes colors.css, of the table of
+// colors and looks in views/picture. It is a command of its own so that esbuild is no part of gpuwhy.
 //
 // "make generate" runs it in the folder static.
 package main

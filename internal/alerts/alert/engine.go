@@ -22,6 +22,12 @@ const keptPast = 100 // alerts that are over
 
 // An Engine holds the state of all rules on all devices. It has no clock: the
 // time of the snapshot is the present. Several goroutines may use it.
+//
+// Everything that changes an alert (a Moment, a person, new rules) goes through the Engine, so it announces changes in the order in which
+// they happened. Each machine evaluates its own alerts. A [Shared] book adds the alerts that other programs of a fleet report.
+//
+// At a break in a node's readings ([gpu.Snapshot.Breaks]) the times of its rules start again. If only the clock was set, they move with the
+// clock instead, and so do silences.
 type Engine struct {
 	Node string // this machine's name, for state that survives a restart
 	// Announce gets changes in the order in which they happen, and the alerts open after them. Only

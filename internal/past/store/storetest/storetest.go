@@ -1,4 +1,4 @@
-// Package storetest is the promises of every [store.Store], as tests, and a [Model] of one in memory.
+// Package storetest tests the promises of every store. [Model] is a store in memory.
 package storetest
 
 import (

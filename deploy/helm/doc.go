@@ -1,0 +1,2 @@
+// Package helm checks gpuwhy's chart, and the manifests generated from it.
+package helm
