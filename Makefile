@@ -128,7 +128,7 @@ fuzz: ## fuzz every target for FUZZTIME (a minute by default)
 	    echo "== $$(dirname $$f) $$t"; $(GO) test -run '^$$' -fuzz "^$$t$$" -fuzzminimizetime 100x -fuzztime $(or $(FUZZTIME),1m) $$(dirname $$f) || exit 1; done; done
 
 generate: ## generate *_templ.go from *.templ, static/colors.css, and the bundles in static/dist
-	$(GO) tool templ generate -path views
+	$(GO) tool templ generate -include-version=false -path views
 	$(GO) generate ./static
 
 fmt: ## list files that are not formatted

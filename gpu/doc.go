@@ -1,5 +1,4 @@
-// Package gpu is gpuwhy's vocabulary: types for what the GPUs of one node, its host
-// and its processes report at one time.
+// Package gpu has the types for what a node's GPUs, host and processes report at one time.
 //
 // Everything is keyed by node and UUID; an index is for people. A value that a
 // device can't report is absent, never zero: see [Reading]. The package knows no

@@ -1,5 +1,5 @@
-// Package hub keeps the newest Moment of each node and the standing events, encodes them once, and
-// serves every WebSocket viewer as docs/protocol.md describes.
+// Package hub keeps each node's newest Moment and the current events, and sends them to WebSocket
+// viewers. It encodes each of them once. docs/protocol.md describes the messages.
 //
 // A slow viewer skips a Moment that a newer one of the same node has replaced, and delays nobody.
 // It gets every event in order, or the hub closes its connection with a code that says why.

@@ -1,7 +1,7 @@
-// Package sampler decides when the GPUs of one node are read, and combines the reports
-// of all sources and of the host into one [gpu.Snapshot]. Only sources know a driver,
-// and they don't import this package. The sampler keeps listing devices that it has
-// seen before, gives each device a stable index, and retries failed sources.
+// Package sampler decides when the GPUs of one node are read, and combines all reports into one
+// snapshot. Only sources know a driver, and they don't import this package. The sampler keeps
+// listing devices that it has seen before, gives each device a stable index, and retries failed
+// sources.
 package sampler
 
 import (

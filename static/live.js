@@ -3,6 +3,15 @@
 // The server renders; this script requests the page that the address names, and another
 // one when a person chooses something. A page without a freshness sign, such as the page
 // of the past, is still: it changes only when a person chooses something, and has no socket.
+//
+// The server says when its readings were taken and how old they were when it rendered
+// (#state). The script counts from there by its own clock. After less than two intervals
+// without news the page says so and turns grey, even while the connection is open. A hidden
+// tab has no socket, unless it announces alerts.
+//
+// Without a WebSocket the script asks for the page by HTTP, soon after the next reading is
+// due, and keeps trying to connect. If anything on the way asks for a sign-in (a redirect,
+// 401, 403, or a page that isn't gpuwhy's), the page says so, with a link that loads it.
 
 import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";

@@ -10,6 +10,8 @@ import (
 
 // Choices are what a person chose on a page: how it is sorted, what it shows, what is expanded.
 // They are the query of its address, so a link contains them all.
+//
+// Links and forms with data-choice change them without a load, and a dialog is open while the address asks for it.
 type Choices struct {
 	Path  string // path of the page, from the root of the server
 	Asked url.Values

@@ -1,6 +1,12 @@
-// Gpuwhy-gallery serves every component of gpuwhy's pages in every state, for
-// people who work on them. Its machines and values are made up: it reads no
-// device. It is not part of the product.
+// Command gpuwhy-gallery serves every component of gpuwhy's page in every state, for people who
+// work on the page. Its machines and values are made up: it reads no device. It is not part of the
+// product.
+//
+// It runs the program's own server, hub and alerts; only the machines and their
+// readings are made up. states.json lists the states, and tests open each of them
+// in a browser. The machines in scene.go send, fall silent or refuse sockets, as
+// the state needs. The gallery's own page shows the other pages in frames, so
+// its Content-Security-Policy allows frames of itself; the product's does not.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Gpuwhy answers one question: why is my GPU fan running? It reads every GPU of the
-// machine and shows live, in a browser, over WebSocket and over REST, what the GPUs
-// are doing and which processes use them. This package has the flags, the sources and
-// the commands; package app wires and runs the parts.
+// Command gpuwhy shows live what the GPUs of a machine do, which processes use them, and why the
+// fans run. It serves this to browsers, over WebSocket and over REST. This package has the flags,
+// the sources and the commands; package app wires and runs the parts.
 package main
 
 import (

@@ -1,4 +1,3 @@
-// Package helm checks gpuwhy's chart, and the manifests generated from it.
 package helm
 
 import (

@@ -1,5 +1,5 @@
-// Package catalog declares each reading of a device once: its name, its place in a
-// [gpu.Device], its meaning, the driver call that returns it, and its names in other systems.
+// Package catalog declares each reading of a device once. A declaration has the reading's name, its place in a
+// [gpu.Device], its meaning, the driver calls that report it, and its names in other systems.
 //
 // Metrics, the table of facts, the recent past, level rules and the conformance suite walk the catalog. The wire
 // contracts name their own fields, because they are promises to clients; they use the catalog to say why a field is null.

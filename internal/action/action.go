@@ -1,7 +1,7 @@
-// Package action defines what people and programs can do besides looking. An [Action] is declared once: who may do it, its
-// target, its arguments, and how to request it. The packages that own the doors derive everything else from that declaration: API
-// addresses, their twins for forms, socket messages, questions between the programs of a fleet, and the documents about all of
-// these.
+// Package action declares and runs everything that people and programs can change. An [Action] is declared once: who may do it,
+// its target, its arguments, and how to request it. The packages that own the doors derive everything else from that declaration:
+// API addresses, their twins for forms, socket messages, questions between the programs of a fleet, and the documents about all
+// of these.
 //
 // Whichever door a call comes through, [Desk.Run] handles it: it checks the principal, records the call, and runs it here or asks
 // the program that has the target. The package itself knows no action.

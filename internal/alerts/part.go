@@ -1,6 +1,7 @@
-// Package alerts has the alerts of the program: those that its rules fire, those that other programs of its fleet tell of, who is
-// told, and what people do about them: they acknowledge, dismiss and silence them, and end silences. What is said of an alert that
-// another program has is carried out there. When alerts fire is for package alert, and how targets are told for package notify.
+// Package alerts has the program's alerts, tells people about them, and lets people act on them. The alerts come from the
+// program's rules and from other programs of its fleet. People acknowledge, dismiss and silence them, and end silences. What is
+// said of an alert that another program has is carried out there. When alerts fire is for package alert, and how targets are told
+// for package notify.
 package alerts
 
 import (

@@ -1,5 +1,5 @@
-// Package app makes a program of the parts of gpuwhy and runs it: it lists them in order, and asks each for what it offers. It knows
-// no flags: a command makes the Options and the inputs of each node. A command that serves nothing reads with package reading.
+// Package app lists gpuwhy's parts, asks each what it offers, and runs them as one program. It knows no flags: a command makes the
+// Options and the inputs of each node. A command that serves nothing reads with package reading.
 package app
 
 import (

@@ -1,7 +1,10 @@
-// Package auth has the types that say who makes a request (principal), what they may do (access)
-// and what they may see (audience), and it checks foreign origins. Package server decides, in one
-// place, who a principal is. This package imports no other package of gpuwhy, so every package may
-// use its types.
+// Package auth has the types for who makes a request, what they may do and what they may see.
+// Package serve decides, in one place, who a principal is. This package imports no other package
+// of gpuwhy, so every package may use its types.
+//
+// An encoder leaves out what is hidden from an audience; today there is one
+// audience, from which nothing is hidden. Command lines are the exception: package
+// host hides them, and masks secrets, when it reads them.
 package auth
 
 import (

@@ -1,7 +1,7 @@
-// Package capture records a machine for a bug report: gpuwhy's readings over a while, and the
-// raw data behind them, as a folder of plain files (see package recording and
-// docs/captures.md). It replaces names of people, machines and programs, unless asked to keep
-// them. It reads nothing that a source would not read: a sleeping card stays asleep.
+// Package capture records a machine for a bug report, as a folder of plain files. A capture has
+// gpuwhy's readings over a while, and the raw data behind them (see package recording and
+// docs/captures.md). It replaces names of people, machines and programs, unless asked to keep them.
+// It reads nothing that a source would not read: a sleeping card stays asleep.
 package capture
 
 import (

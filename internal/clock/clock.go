@@ -1,5 +1,5 @@
-// Package clock tells the time in two ways, since people and NTP may set the wall clock
-// forward and back: as wall time, and as elapsed time.
+// Package clock tells wall time, which people and NTP may set, and elapsed time, which nobody can
+// set.
 package clock
 
 import "time"

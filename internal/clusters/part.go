@@ -1,5 +1,5 @@
-// Package clusters reads the nodes of Kubernetes clusters from here: they come and go with their cluster. How a cluster is asked is
-// for package kube.
+// Package clusters reads the nodes of Kubernetes clusters, which come and go with their cluster. How a cluster is asked is for
+// package kube.
 package clusters
 
 import (

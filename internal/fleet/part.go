@@ -1,5 +1,5 @@
-// Package fleet is what the program has to do with other gpuwhys: it publishes what it reads, and shows what others publish.
-// What carries that, and the server of it, are for the packages below.
+// Package fleet publishes this program's nodes to other gpuwhys, and shows the nodes that others publish. What carries that,
+// and the server of it, are for the packages below.
 package fleet
 
 import (

@@ -1,5 +1,5 @@
-// Package forecast says what comes next of devices: it has the forecasts that are made once a minute, beside the live path. How
-// they are made is for package outlook, and the mathematics for package method.
+// Package forecast has the forecasts of devices, and answers with them over the API. How they are made is for package outlook,
+// and the mathematics for package method.
 package forecast
 
 import (

@@ -1,6 +1,6 @@
-// Package helper starts processes that belong to this one and run the same program. They do work during which a disk may block a
-// process in the kernel, where no signal reaches it. A helper ends when the process that started it ends, is restarted if it ends
-// on its own, and logs through its starter. The two talk over sockets that nobody else can reach.
+// Package helper runs parts of gpuwhy in processes of their own, so that a hung disk can't stop the program. They do work during
+// which a disk may block a process in the kernel, where no signal reaches it. A helper ends when the process that started it
+// ends, is restarted if it ends on its own, and logs through its starter. The two talk over sockets that nobody else can reach.
 //
 // The package knows nothing about what they say.
 package helper

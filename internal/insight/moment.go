@@ -1,5 +1,6 @@
-// Package insight makes Moments. A [Stage] makes each [Moment] once, and nobody changes it afterwards. Everything that
-// shows, sends, counts or stores data receives Moments and recomputes nothing.
+// Package insight makes Moments: a snapshot, who uses what, and why the fans run. A [Stage] makes each [Moment] once,
+// and nobody changes it afterwards. Everything that shows, sends, counts or stores data receives Moments and
+// recomputes nothing.
 package insight
 
 import (

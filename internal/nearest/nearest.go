@@ -1,4 +1,4 @@
-// Package nearest suggests the existing name that somebody probably meant by an unknown one.
+// Package nearest finds the name that somebody probably meant, for one that does not exist.
 package nearest
 
 import (

@@ -1,5 +1,5 @@
-// Package past has what was: the last minutes in memory, and the past that is kept in a store. How it is written, kept, delivered
-// and asked for is for the packages below.
+// Package past keeps what was, and answers questions about it over the API and on the page /past. How it is written, kept,
+// delivered and asked for is for the packages below.
 package past
 
 import (

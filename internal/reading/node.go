@@ -1,5 +1,5 @@
-// Package reading reads nodes: those that the program is given, and those that come and go, each by a pipeline from its inputs to
-// Moments. A [Room] is the part of the program that serves; a [Reader] reads for a command that serves nothing.
+// Package reading reads the program's nodes, and makes Moments of them. A [Room] is the part of the program that serves; a
+// [Reader] reads for a command that serves nothing.
 package reading
 
 import (

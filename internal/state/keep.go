@@ -1,6 +1,12 @@
-// Package state saves small state over a restart: documents of the program's parts, as files in one
-// directory. It knows when a document is written, by which version and about which machine, and
-// writes it as a whole or not at all. Parts exchange plain values with it.
+// Package state keeps small documents over a restart, in the database of the past or as files. It
+// knows when a document is written, by which version and about which machine, and writes it as a
+// whole or not at all. Parts exchange plain values with it.
+//
+// Alerts, silences, waiting messages and idle floors are written soon after they change; baselines, forecasts of cool-downs and the
+// colors of people every ten minutes; the last minutes of readings when the program ends. A person who changes an alert or a silence
+// gets an answer after the change is on disk, and a message is sent after its alert is ([Keeper.Flush]). A failed write is tried again;
+// until it succeeds, /api/health says "degraded" for the part "state". The directory is locked, so that only one program writes to it
+// (docs/adr/0003-state-dir.md).
 package state
 
 import (

@@ -1,6 +1,6 @@
-// Package testkit has helpers shared by the tests of several packages: they wait for other goroutines and processes ([Until],
-// [Receive], [Clock]), reserve ports ([FreePorts]), write programs to start ([WriteProgram]) and find leaked goroutines
-// ([RunTests]). Package fixture has made-up machines, package browser a real Chromium. It is not part of the product.
+// Package testkit has helpers that tests of several packages share. [Until], [Receive] and [Clock] wait for other goroutines
+// and processes, [FreePorts] reserves ports, [WriteProgram] writes programs to start, and [RunTests] finds leaked goroutines.
+// Package fixture has made-up machines, package browser a real Chromium. It is not part of the product.
 //
 // Tests pass on a machine that is busy or stops for seconds, since they wait for the event itself, never for a number of
 // milliseconds. The limit of a wait says nothing about how long the program takes: it only ends a test whose event never

@@ -1,6 +1,5 @@
-// Package when reads times and spans as people write them: "yesterday at 22:00", "last night", "1.5h", "since monday", "25 Nov
-// 22:00", RFC 3339, seconds since 1970, and what gpuwhy itself writes, such as "02:30 CEST". A day is a day of now's time zone,
-// even when its clocks change: it can have 23 or 25 hours. Text that is ambiguous or meaningless is refused with examples.
+// Package when reads times and spans as people write them. A day is a day of now's time zone, even when its clocks change: it
+// can have 23 or 25 hours. Text that is ambiguous or meaningless is refused with examples.
 package when
 
 import (

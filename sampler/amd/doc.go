@@ -1,7 +1,6 @@
-// Package amd reads AMD GPUs through the files of the kernel's amdgpu driver: sysfs,
-// hwmon, the gpu_metrics table, fdinfo of processes, and the compute driver's
-// /sys/class/kfd. It needs none of AMD's libraries. Package drm has the parts that all kernel drivers
-// share.
+// Package amd reads AMD GPUs through the files of the kernel's amdgpu driver. These are sysfs, hwmon,
+// the gpu_metrics table, fdinfo of processes, and /sys/class/kfd of the compute driver. It needs none
+// of AMD's libraries. Package drm has the parts that all kernel drivers share.
 //
 // # What is read from where
 //

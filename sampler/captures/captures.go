@@ -1,6 +1,5 @@
-// Package captures has captures of many kinds of machines, for the tests of the
-// sources and for a test that plays each of them. docs/captures.md describes their contents, and
-// each capture.yaml its origin. The package is not in the product.
+// Package captures has captures of many kinds of machines, for tests. docs/captures.md describes
+// their contents, and each capture.yaml its origin. The package is not in the product.
 package captures
 
 import "embed"

@@ -1,7 +1,6 @@
-// Package drm reads what the kernel reports about graphics cards in the same way for every
-// driver: the list of cards, their small files, sensors and link, whether they sleep,
-// and which processes use them. Packages amd and intel know the rest, which differs by
-// driver.
+// Package drm reads what the kernel reports about graphics cards in the same way for every driver.
+// It finds the cards, their small files, sensors and link, whether they sleep, and which processes
+// use them. Packages amd and intel know the rest, which differs by driver.
 //
 // # Files
 //

@@ -1,7 +1,7 @@
-// Package host reads the machine around the GPUs: CPU, memory, disks, network, fans and
-// temperatures ([Reader.Read]), and what the system knows about the processes that use a GPU
-// ([Reader.Describe]). It is the only package that uses gopsutil. It reads /proc
-// itself where each reading does that for many processes.
+// Package host reads the machine around the GPUs, and its processes. [Reader.Read] reads CPU,
+// memory, disks, network, fans and temperatures. [Reader.Describe] says what the system knows about
+// the processes that use a GPU. It is the only package that uses gopsutil. It reads /proc itself
+// where each reading does that for many processes.
 //
 // It knows no GPU and no driver: the caller names the processes it asks about. On Linux it reads
 // everything. On other systems it reads what gopsutil can: fans, temperatures, containers and

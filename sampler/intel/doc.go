@@ -1,7 +1,6 @@
-// Package intel reads Intel GPUs through the files of the kernel's drivers i915 and xe:
-// sysfs, hwmon and fdinfo, plus one query for the size of a card's memory. It needs
-// none of Intel's libraries. docs/intel.md lists which file
-// has which reading, on which kernel, and what is not offered.
+// Package intel reads Intel GPUs through the files of the kernel's drivers i915 and xe. These are
+// sysfs, hwmon and fdinfo. It needs none of Intel's libraries. docs/intel.md lists which file has
+// which reading, on which kernel, and what is not offered.
 //
 // # Two drivers, two kinds of GPU
 //

@@ -1,7 +1,7 @@
-// Package kernellog reads GPU errors from the kernel log: XIDs of NVIDIA's driver and
-// its messages without one, and hangs, resets and errors of amdgpu, i915 and xe. It knows the lines that the
-// drivers write, and which events a source has already reported. Package sampler decides when to read the log,
-// and knows the devices.
+// Package kernellog reads what drivers report about GPUs in the kernel log. It knows XIDs and other messages
+// of NVIDIA's driver, and hangs, resets and errors of amdgpu, i915 and xe. It knows the lines that the drivers
+// write, and which events a source has already reported. Package sampler decides when to read the log, and
+// knows the devices.
 //
 // docs/errors.md lists the lines.
 package kernellog

@@ -1,5 +1,5 @@
-// Package kube reads the NVIDIA GPUs of Kubernetes clusters where no gpuwhy runs. It watches the nodes that offer GPUs and
-// the pods that have nvidia-smi, and executes that there; package smi reads what it prints.
+// Package kube reads the NVIDIA GPUs of Kubernetes clusters that don't run gpuwhy. It watches the nodes that offer GPUs and the pods
+// that have nvidia-smi, and executes that there; package smi reads what it prints.
 //
 // # What is executed
 //

@@ -1,6 +1,6 @@
-// Package plausible judges the readings of sources: against what any device can report, the device's own limits, its other
-// readings, and its earlier readings. It is one stage for all sources, after they have read and before anybody
-// sees a reading; docs/readings.md has the rules for people.
+// Package plausible finds readings that are impossible or doubtful. It judges what sources report by what is possible for
+// any device, by the device's own limits, by its other readings, and by its earlier readings. It is one stage for all
+// sources, after they have read and before anybody sees a reading; docs/readings.md has the rules for people.
 //
 // An impossible reading becomes absent, as [gpu.Implausible]. A reading that is probably wrong keeps its value as
 // [gpu.Doubtful]: it is shown, but decides nothing. Throttling reasons that the readings contradict are removed. An

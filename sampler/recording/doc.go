@@ -1,5 +1,5 @@
-// Package recording knows the layout of a capture on disk: a folder of plain files that a person
-// can read, and send with a bug report. docs/captures.md describes them:
+// Package recording defines how a capture lies on disk, as a folder of plain files. A person can
+// read them, and send them with a bug report. docs/captures.md describes them:
 //
 //	capture.yaml          what it is, see [Manifest]
 //	readings.jsonl        a snapshot a line, as [gpu.MarshalRecord] writes them

@@ -1,5 +1,5 @@
-// Package replay plays a capture as if its machine were here: to look at a capture that
-// somebody has sent, and for tests. It must be asked for by name, and every device has
+// Package replay plays a capture as if its machine were here. It is for tests, and to examine a
+// capture that somebody sent. It must be asked for by name, and every device has
 // [gpu.SourceRecorded]; [gpu.Identity.RecordedFrom] names the source that read it.
 //
 // Readings are played at the pace at which they were recorded, with all times moved to now.

@@ -1,6 +1,6 @@
-// Package smi reads NVIDIA GPUs through the program nvidia-smi, where the driver's
-// library can't be loaded: on Windows, in a build without cgo, or where the program runs
-// elsewhere (see [Run]). It reads drivers from the 390 series on (2018).
+// Package smi reads NVIDIA GPUs through the program nvidia-smi, where the driver's library can't be loaded. That is
+// the case on Windows, in a build without cgo, and where the program runs elsewhere (see [Run]). It reads drivers from
+// the 390 series on (2018).
 //
 // # Commands
 //

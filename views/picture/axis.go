@@ -6,6 +6,9 @@
 // nothing. The script static/picture.js reads the values at the cursor from the paths.
 //
 // One table (palette.go) defines how everything looks. The style sheet of the pages and the attributes of the shared image are made from it.
+//
+// To add a quantity, add a lane. To draw something new, add a row to the table of looks and its element to Draw. A page may mark a picture
+// with data-spans: there a drag chooses a span, and a click a time.
 package picture
 
 import (

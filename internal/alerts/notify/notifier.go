@@ -1,6 +1,6 @@
-// Package notify gathers changes of alerts into messages and sends them to chats, phones, mail and
-// webhooks until they are delivered or a day old. Each target of a [Config] has a queue and a
-// goroutine, so a dead target delays no other.
+// Package notify sends messages about alerts to chats, phones, mail and webhooks. It gathers
+// changes of alerts into a message, and tries until the message is delivered or a day old. Each
+// target of a [Config] has a queue and a goroutine, so a dead target delays no other.
 //
 // A target's address is a secret. It exists only in this package's memory: no error, log line,
 // status or saved file has it.

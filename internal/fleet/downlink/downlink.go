@@ -1,5 +1,5 @@
-// Package downlink is a hub's side of a fleet: it receives what agents publish about their nodes, knows which nodes are
-// silent, and asks nodes questions. It keeps nothing that another hub needs: every hub gets the same data from NATS.
+// Package downlink is a hub's side of a fleet: it receives what agents publish, and asks nodes questions. It knows
+// which nodes are silent. It keeps nothing that another hub needs: every hub gets the same data from NATS.
 package downlink
 
 import (

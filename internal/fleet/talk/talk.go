@@ -1,4 +1,4 @@
-// Package talk defines what agents and hubs of a fleet send each other in addition to a node's state: answers to questions (the
+// Package talk defines what agents and hubs send each other besides the state of a node. These are answers to questions (the
 // questions are in package action), events, and sections of the state. Fields are only ever added; unknown fields are ignored.
 package talk
 

@@ -1,5 +1,5 @@
-// Package uplink is an agent's side of a fleet: it publishes the Moments and alerts of the nodes that this program reads,
-// and answers questions of hubs. docs/fleet.md lists the subjects and what they carry.
+// Package uplink is an agent's side of a fleet: it publishes its nodes, and answers hubs. It publishes the Moments and
+// alerts of the nodes that this program reads. docs/fleet.md lists the subjects and what they carry.
 package uplink
 
 import (

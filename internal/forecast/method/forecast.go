@@ -1,6 +1,6 @@
-// Package method predicts what comes next, and measures how often it was wrong. It is mathematics on
-// series: it has no clock, no store and no goroutines, and the same series always gives the same forecast.
-// docs/forecast.md describes the methods, their errors, and when each fails.
+// Package method forecasts series, and says how often its earlier forecasts were wrong. It is mathematics
+// on series: it has no clock, no store and no goroutines, and the same series always gives the same
+// forecast. docs/forecast.md describes the methods, their errors, and when each fails.
 //
 // Each forecast is repeated at earlier times of its own series, using only the data known then (a
 // rolling-origin backtest). Those errors give its interval, and its error beside two

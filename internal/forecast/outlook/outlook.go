@@ -1,5 +1,5 @@
-// Package outlook forecasts devices about once a minute, from the store and the newest Moment. It runs beside the live
-// path: a new Moment takes the latest forecast and never waits for one.
+// Package outlook forecasts devices about once a minute, from the stored past and the newest Moment. It runs beside
+// the live path: a new Moment takes the latest forecast and never waits for one.
 //
 // Package method has the mathematics. This package knows which series it needs, and puts forecasts into words.
 package outlook

@@ -1,5 +1,5 @@
-// Package history answers questions about the past of nodes: readings over time, who used a device, the state of a machine
-// at a given time, and why. It reads a [store.Store], stores nothing itself, and changes nothing.
+// Package history answers questions about the past of nodes. It says how readings went over time, who used a device, and
+// what the machine was like at a time, and why. It reads a [store.Store], stores nothing itself, and changes nothing.
 package history
 
 import (

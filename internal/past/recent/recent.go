@@ -1,7 +1,10 @@
-// Package recent keeps the last 15 minutes of each device's main readings, and of a
-// machine without devices, in memory, so that a page shows them as soon as it opens. It keeps means over
-// short spans, not every reading; for nodes read by other programs the spans are longer, because there may be
-// thousands of nodes. Nothing is written to disk.
+// Package recent keeps the last 15 minutes of the main readings in memory, so pages show them at once. It has
+// the readings of each device, and of a machine that has none. It keeps means over short spans, not every
+// reading; for nodes read by other programs the spans are longer, because there may be thousands of nodes.
+// Nothing is written to disk.
+//
+// A hub that begins to show a node, or shows it again after a silence, asks it for these minutes and adds
+// them where it knows nothing itself ([Store.Past], [Store.Fill]).
 package recent
 
 import (

@@ -1,10 +1,35 @@
-// Package record stores the past. A [Recorder] receives each Moment and turns it into the rows of a [store.Store]: readings,
-// spans of readings, snapshots, process sessions, causes as intervals, and events. It writes them from its own
-// goroutine. Callers never wait for the store: the queue is bounded, and dropped rows
-// are counted.
+// Package record turns Moments into the past that a store keeps. A [Recorder] receives each Moment and turns it into the
+// rows of a [store.Store]: readings, spans of readings, snapshots, process sessions, causes as intervals, and events. It
+// writes them from its own goroutine. Callers never wait for the store: the queue is bounded, and dropped rows are counted.
 //
 // Durations come from consecutive readings. If readings are not consecutive (gpuwhy did not run, the machine slept,
 // its clock was set), there is a gap, and time in a gap counts for nobody.
+//
+// # Rows
+//
+// A row has a device's readings at one time, as whole numbers of each column's resolution. Rows of a minute and of a quarter of an hour
+// have the least, the mean, the greatest and the count. They are made in memory. If a span began before the program started, or gets
+// readings again after the clock was set back, the store lists it as unsettled. Its row is made from the stored readings once the span
+// is over, with the same result. A row of six hours is always made from the stored rows of its quarters of an hour, so readings need not be
+// kept that long.
+//
+// # Sessions
+//
+// A session is one process (boot, pid and start) on one device. The time between two readings counts once, for the processes in both,
+// with the values of the later one. After a restart a session goes on where it ended, so its Seen is less than the time from its first
+// to its last reading. recognize.go decides whether a process belongs to a session, even if its start is unknown. Nobody knows what a
+// lost device did: its sessions end as gpu_lost, unless their processes are seen again. If the clock is set, sessions move with it.
+//
+// # Causes
+//
+// A cause is an interval. It goes on if it is missing for two readings at most. It is written when it begins, changes or ends, and each
+// minute. After a kill, a cause is taken to end at the last stored reading.
+//
+// # Writing
+//
+// One goroutine writes, four seconds after something has come. If the store fails, the goroutine pauses for 1, 2, 4 and at most 60
+// seconds. If the store hangs, no second call is made. Waiting data is bounded in readings and bytes: beyond that, the oldest readings
+// and snapshots are dropped first and sessions last, and [Recorder.State] counts the losses.
 package record
 
 import (

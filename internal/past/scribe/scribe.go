@@ -3,7 +3,11 @@
 // frozen file system, or a mount whose server is gone. The other process waits there, while the one that reads, shows and alerts
 // goes on. Elsewhere, and if no process can be started, the program writes by itself ([Here]).
 //
-// The package knows how to ask the other process, and when to restart it. Packages keep and sqlite know what is kept, and how.
+// The package knows how to ask the other process, and when to restart it. Packages state and sqlite know what is kept, and how.
+//
+// With such a process, the program itself writes nothing to the folder and maps none of its files, since a frozen disk would hold it in
+// the kernel, where neither the garbage collector nor SIGTERM gets through (docs/adr/0022-helpers.md). What the process costs counts as
+// gpuwhy's own.
 package scribe
 
 import (

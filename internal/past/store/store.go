@@ -2,7 +2,10 @@
 // sqlite) or on a server (package postgres). Both pass the same tests (package storetest).
 //
 // A store computes nothing: package record turns Moments into a [Batch], and package
-// past answers questions.
+// history answers questions.
+//
+// fields.go declares each stored field once: the databases, the messages of a fleet, the helper's socket, JSON, CSV and the tests walk its
+// tables (docs/adr/0026-stored-fields.md).
 package store
 
 import (

@@ -1,5 +1,5 @@
-// Package apidoc writes the API's documents: OpenAPI 3.1 from the routes and the Go types of their
-// answers, and AsyncAPI 3 for the WebSocket.
+// Package apidoc writes the API's documents from the routes and Go types. These are OpenAPI 3.1 for
+// HTTP, and AsyncAPI 3 for the WebSocket.
 //
 // Each fact has one source. The form of a document is a template with blanks. A field's type and
 // name come from the struct, its description from the comment on the Go field (comments.json, which

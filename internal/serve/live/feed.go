@@ -2,6 +2,28 @@
 // A [Feed] holds the newest rendering of each page that has a viewer, and the patches from
 // earlier renderings, for the script that patches pages (static/live.js). It knows neither
 // the content of pages nor sockets.
+//
+// # Messages
+//
+// A live page has its version in its head. The script opens ws?page=ADDRESS&have=VERSION and gets the patches from its version to the
+// newest one, or the whole page as "html" if it is too far behind:
+//
+//	{"event":"page","data":{"page":ADDRESS,"from":VERSION,"to":VERSION,"title":TITLE,"patches":[…]}}
+//
+// The browser asks for another page with {"event":"show","data":{"page":ADDRESS,"have":VERSION}}; "fresh":true asks for a reading that
+// begins now. Only pages use these two events, and they change with the pages: docs/protocol.md doesn't promise them.
+//
+// # Pace
+//
+// Nothing is rendered unless somebody looks. All who look at the same page, with the same access and audience, share a rendering. A page
+// is rendered at most five times a second, and takes at most a quarter of a processor if a rendering takes no longer than a quarter of a
+// second.
+//
+// # Keys
+//
+// Among siblings, an element is the earlier one with the same data-key or id. Without either, the first element of a name is the earlier
+// first of that name. So whatever comes, goes or moves needs a key. Inside an element with data-own everything belongs to scripts:
+// patches don't look into it.
 package live
 
 import (

@@ -1,4 +1,4 @@
-// Package servetest has the server of tests: all rooms of the program, over Moments that a test shows.
+// Package servetest has a server with all rooms, for tests.
 package servetest
 
 import (

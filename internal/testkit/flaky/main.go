@@ -1,7 +1,7 @@
 //go:build linux
 
-// Flaky runs the tests of packages again and again under bad conditions that they must survive: other processes keep the
-// cores busy, and the tests and their children stop for seconds at random. It lists the failures.
+// Command flaky runs tests again and again under bad conditions that they must survive. Other processes keep the cores busy, and the
+// tests and their children stop for seconds at random. It lists the failures.
 //
 //	go run ./internal/testkit/flaky -runs 30 -loads 2,8 ./sampler/smi ./internal/past/store/...
 //

@@ -1,5 +1,5 @@
-// Package fakekube is a Kubernetes API server for tests: lists, watches, the right to execute, and exec over WebSocket as client-go speaks
-// it. Exec runs real programs on this machine, with a PATH that the test sets.
+// Package fakekube is a Kubernetes API server for tests. It has lists, watches, the right to execute, and exec over WebSocket as client-go
+// speaks it. Exec runs real programs on this machine, with a PATH that the test sets.
 package fakekube
 
 import (

@@ -1,5 +1,5 @@
-// Package fakesmi makes a fake nvidia-smi for tests: a program that prints what nvidia-smi would print on a made-up machine, and reproduces
-// faults from the field.
+// Package fakesmi makes a fake nvidia-smi for tests. It prints what nvidia-smi would print on a made-up machine, and reproduces faults from
+// the field.
 //
 //	m := fakesmi.New(t, "rtx4090-550")
 //	smi.Config{Program: m.Program()}

@@ -1,5 +1,6 @@
-// Package frames packs the frames of a store. A frame mostly repeats the one before it, so each frame is packed against a key
-// frame of the same machine: the first frame of its quarter of an hour. Unpacking a frame needs its key frame.
+// Package frames packs the frames of a store, which are whole snapshots. A frame mostly repeats the one before it, so each
+// frame is packed against a key frame of the same machine: the first frame of its quarter of an hour. Unpacking a frame needs
+// its key frame.
 package frames
 
 import (

@@ -1,4 +1,4 @@
-// Package postgres stores the past in a PostgreSQL database, version 13 or later. Several gpuwhy processes can share one
+// Package postgres keeps the past in a PostgreSQL database, version 13 or later. Several gpuwhy processes can share one
 // database: each writes rows about its own devices, and its own documents.
 //
 // All tables are in one schema, "gpuwhy" unless the address has a search_path. Readings are partitioned by day, spans by

@@ -1,4 +1,4 @@
-// Program main is a fake nvidia-smi for tests: it plays the machine in the folder of its own file. See package fakesmi.
+// Command program is a fake nvidia-smi for tests: it plays the machine in its own folder. See package fakesmi.
 package main
 
 import (
