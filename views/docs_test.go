@@ -61,7 +61,7 @@ func TestDocumentPages(t *testing.T) {
 		if strings.Count(html, "Simulated data.") != 1 {
 			t.Errorf("%s does not say that the readings are invented", name)
 		}
-		if strings.Contains(html, "A recording.") {
+		if strings.Contains(html, "Recorded data.") {
 			t.Errorf("%s says that the readings are recorded", name)
 		}
 		for _, other := range []string{"docs", "redoc", "docs/events", "openapi.json", "openapi.yaml", "asyncapi.json"} {

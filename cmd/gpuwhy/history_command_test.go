@@ -62,7 +62,7 @@ func TestTheDatabase(t *testing.T) {
 		if len(size.Kinds) != 8 || size.Kinds[0].Rows < 1 || size.Kinds[0].Oldest == nil || size.Bytes < 1000 || size.Full < 50e6 || size.Full > 500e6 {
 			t.Errorf("the size is %+v, of readings %+v", size, size.Kinds[0])
 		}
-		if text := ask(where, "size").stdout; !strings.Contains(text, "WHEN FULL") || !strings.Contains(text, "2 GPUs and machines with a reading each ") {
+		if text := ask(where, "size").stdout; !strings.Contains(text, "WHEN FULL") || !strings.Contains(text, "2 GPUs and machines with a reading every ") {
 			t.Errorf("the size is\n%s", text)
 		}
 		for what, column := range map[string]string{"readings": "power_draw", "sessions": "pid", "causes": "sentence", "events": "kind"} {
@@ -107,7 +107,7 @@ func TestTheDatabase(t *testing.T) {
 		t.Error(err)
 	}
 	everything("")
-	if text := ask("", "size").stdout; strings.Contains(text, "a reading each 5s") { // of --interval, which was another then
+	if text := ask("", "size").stdout; strings.Contains(text, "a reading every 5s") { // of --interval, which was another then
 		t.Errorf("the size is\n%s", text)
 	}
 	if r := ask("", "compact"); !strings.Contains(r.stdout, file+" took ") {

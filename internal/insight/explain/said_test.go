@@ -342,7 +342,7 @@ func (w *watched) wrong(a *explain.DeviceAnswer) string {
 			}
 		case explain.CoolingDown:
 			for _, name := range names {
-				if strings.Contains(c.Sentence, "which ended") && listed[name] {
+				if strings.Contains(c.Sentence, "which left it") && listed[name] {
 					return name + " has not ended: " + c.Sentence
 				}
 			}
