@@ -180,3 +180,35 @@ targets:
 	}
 	testkit.Until(t, "the log says who did what", func() bool { return strings.Contains(p.log.String(), "action=testTarget") })
 }
+
+// An action that is done and not saved is told with its result, and fails, as does one that is refused.
+func TestActionsThatAreNotSaved(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.Method + " " + r.URL.Path {
+		case "POST /api/alerts/a/acknowledge":
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusAccepted)
+			_, _ = io.WriteString(w, `{"message":"GPU 0 is\u001b hot"}`)
+		case "DELETE /api/silences/s":
+			w.WriteHeader(http.StatusAccepted)
+		default:
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"detail":"you may not do\u001b this here"}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	const unsaved = "gpuwhy: the change is in effect, but gpuwhy could not save it to its state directory: check "
+	for _, tt := range []struct{ line, stdout, stderr string }{
+		{"acknowledge a", "Acknowledged: GPU 0 is", unsaved},
+		{"end-silence s", "The silence has ended.\n", unsaved},
+		{"end-silence s --json", "", unsaved},
+		{"dismiss a", "", "gpuwhy: you may not do"},
+	} {
+		r := inside(append(strings.Fields("do "+tt.line), "--url", server.URL)...)
+		if r.code != exitError || !strings.HasPrefix(r.stdout, tt.stdout) || (r.stdout == "") != (tt.stdout == "") || !strings.HasPrefix(r.stderr, tt.stderr) || strings.Contains(r.stdout+r.stderr, "\x1b") {
+			t.Errorf("gpuwhy do %s: %+v", tt.line, r)
+		}
+	}
+}
