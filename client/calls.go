@@ -145,8 +145,8 @@ func ListSessions(s Span, user string) Call[PastSessions] {
 }
 
 // GetUsage requests who used GPUs, and for how long, summed by user, process, job, pod, container, unit, gpu, node or cluster; empty: user.
-func GetUsage(s Span, by, user string) Call[PastUsage] {
-	return get[PastUsage]("/api/gpu/usage", s.query("by", by, "user", user))
+func GetUsage(s Span, grouping, user string) Call[PastUsage] {
+	return get[PastUsage]("/api/gpu/usage", s.query("by", grouping, "user", user))
 }
 
 // ListCauses asks for past causes and their times.

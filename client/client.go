@@ -245,7 +245,7 @@ func once[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 
 // limited writes only a limited number of bytes.
 type limited struct {
-	to   io.Writer
+	out  io.Writer
 	left int
 }
 
@@ -253,7 +253,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
 		return 0, &gpu.Advice{What: "the answer is larger than " + strconv.Itoa(longestAnswer>>20) + " MiB", Try: "ask for a shorter time, or for a table"}
 	}
-	return l.to.Write(p)
+	return l.out.Write(p)
 }
 
 // send sends a request once. The caller closes the body of the answer, whatever its status. Errors are [gpu.Advice], except

@@ -59,16 +59,16 @@ func (n Nodes) Source() string {
 }
 
 // shared is what all nodes have in common, or one of the other values.
-func shared[T comparable](n Nodes, ofNone, mixed T, of func(*Snapshot) T) T {
+func shared[T comparable](n Nodes, ofNone, mixed T, value func(*Snapshot) T) T {
 	if len(n) == 0 {
 		return ofNone
 	}
 	for _, s := range n[1:] {
-		if of(s) != of(n[0]) {
+		if value(s) != value(n[0]) {
 			return mixed
 		}
 	}
-	return of(n[0])
+	return value(n[0])
 }
 
 // Time returns when the newest reading began; zero without a node.

@@ -95,12 +95,12 @@ func (e *recordedError) Unwrap() (all []error) {
 }
 
 // Moved moves every time of the snapshot by the same duration, but none beyond latest.
-func (s *Snapshot) Moved(by time.Duration, latest time.Time) {
+func (s *Snapshot) Moved(offset time.Duration, latest time.Time) {
 	move := func(t *time.Time) {
 		if t.IsZero() {
 			return
 		}
-		if *t = t.Add(by); t.After(latest) {
+		if *t = t.Add(offset); t.After(latest) {
 			*t = latest
 		}
 	}

@@ -176,16 +176,16 @@ func TestSentinelsAreComplete(t *testing.T) {
 }
 
 func TestMoved(t *testing.T) {
-	at := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
-	s := &Snapshot{Time: at, Devices: []Device{{Since: at.Add(-time.Hour), SampledAt: at.Add(time.Second)}}}
-	s.Devices[0].Health.XIDs = Of([]XID{{Code: 79, Last: at.Add(-time.Minute)}})
-	s.Devices[0].Processes = Of([]Process{{PID: 1, Facts: ProcessFacts{Started: Of(at.Add(-2 * time.Hour))}}})
-	s.Moved(24*time.Hour, at.Add(24*time.Hour))
+	taken := time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
+	s := &Snapshot{Time: taken, Devices: []Device{{Since: taken.Add(-time.Hour), SampledAt: taken.Add(time.Second)}}}
+	s.Devices[0].Health.XIDs = Of([]XID{{Code: 79, Last: taken.Add(-time.Minute)}})
+	s.Devices[0].Processes = Of([]Process{{PID: 1, Facts: ProcessFacts{Started: Of(taken.Add(-2 * time.Hour))}}})
+	s.Moved(24*time.Hour, taken.Add(24*time.Hour))
 	d := s.Devices[0]
 	started, _ := d.Processes.Or(nil)[0].Facts.Started.Get()
 	got := []time.Time{s.Time, d.Since, d.SampledAt, d.Health.XIDs.Or(nil)[0].Last, started}
 	for i, before := range []time.Duration{0, time.Hour, 0, time.Minute, 2 * time.Hour} {
-		if want := at.Add(24*time.Hour - before); !got[i].Equal(want) {
+		if want := taken.Add(24*time.Hour - before); !got[i].Equal(want) {
 			t.Errorf("time %d is %v, want %v", i, got[i], want)
 		}
 	}

@@ -17,10 +17,10 @@ import (
 // A recordReader reads a record in one pass. encoding/json would read a value again for each value around it, because
 // readings need their own unmarshaler; that takes ten times as long.
 type recordReader struct {
-	text []byte
-	at   int
-	from *RecordReader // nil: the record is of this version, and our own
-	room int           // bytes that are left, of one from somebody else
+	text   []byte
+	pos    int
+	reader *RecordReader // nil: the record is of this version, and our own
+	room   int           // bytes that are left, of one from somebody else
 }
 
 // A RecordReader reads records from other programs, which may be of another version. Unknown parts don't affect the rest: it
@@ -38,8 +38,8 @@ type RecordReader struct {
 var ErrNoRoom = errors.New("its values take too much memory")
 
 // ReadRecord reads what [AppendRecord] wrote. The error names the field, and wraps [ErrNoRoom] if the room was exceeded.
-func ReadRecord[T any](from *RecordReader, text []byte, into *T) error {
-	r := recordReader{text: text, from: from, room: from.Room}
+func ReadRecord[T any](reader *RecordReader, text []byte, into *T) error {
+	r := recordReader{text: text, reader: reader, room: reader.Room}
 	return r.readAll(into)
 }
 
@@ -55,7 +55,7 @@ func (r *recordReader) readAll(into any) error {
 
 // fill takes the room of n values.
 func (r *recordReader) fill(t reflect.Type, n int) error {
-	if r.from == nil {
+	if r.reader == nil {
 		return nil
 	}
 	if r.room -= n * int(t.Size()); r.room < 0 {
@@ -65,10 +65,10 @@ func (r *recordReader) fill(t reflect.Type, n int) error {
 }
 
 func (r *recordReader) str(text []byte) string {
-	if r.from == nil {
+	if r.reader == nil {
 		return string(text)
 	}
-	return r.from.Shared.text(text)
+	return r.reader.Shared.text(text)
 }
 
 // A readFunc reads the next value into v, which can be set.
@@ -165,8 +165,8 @@ func in(place string, err error) error {
 
 // next is the next character that is no space; 0 at the end.
 func (r *recordReader) next() byte {
-	for ; r.at < len(r.text); r.at++ {
-		switch c := r.text[r.at]; c {
+	for ; r.pos < len(r.text); r.pos++ {
+		switch c := r.text[r.pos]; c {
 		case ' ', '\t', '\n', '\r':
 		default:
 			return c
@@ -176,10 +176,10 @@ func (r *recordReader) next() byte {
 }
 
 func (r *recordReader) unexpected() error {
-	if r.at >= len(r.text) {
+	if r.pos >= len(r.text) {
 		return errors.New("unexpected end of the record")
 	}
-	return fmt.Errorf("unexpected %q at character %d of the record", r.text[r.at], r.at+1)
+	return fmt.Errorf("unexpected %q at character %d of the record", r.text[r.pos], r.pos+1)
 }
 
 // take passes a character, if it is the next.
@@ -187,7 +187,7 @@ func (r *recordReader) take(c byte) bool {
 	if r.next() != c {
 		return false
 	}
-	r.at++
+	r.pos++
 	return true
 }
 
@@ -203,16 +203,16 @@ func (r *recordReader) quoted() (text []byte, plain bool, err error) {
 	if err := r.want('"'); err != nil {
 		return nil, false, err
 	}
-	begin := r.at - 1
+	begin := r.pos - 1
 	plain = true
-	for ; r.at < len(r.text); r.at++ {
-		switch c := r.text[r.at]; {
+	for ; r.pos < len(r.text); r.pos++ {
+		switch c := r.text[r.pos]; {
 		case c == '"':
-			r.at++
-			return r.text[begin:r.at], plain, nil
+			r.pos++
+			return r.text[begin:r.pos], plain, nil
 		case c == '\\':
 			plain = false
-			r.at++
+			r.pos++
 		case c < ' ' || c >= 0x80:
 			plain = false
 		}
@@ -236,29 +236,29 @@ func (r *recordReader) string() (text string, err error) {
 // word passes a number, or a word such as true.
 func (r *recordReader) word() []byte {
 	r.next()
-	begin := r.at
-	for ; r.at < len(r.text); r.at++ {
-		if c := r.text[r.at]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != '+' && c != '.' && c != 'E' {
+	begin := r.pos
+	for ; r.pos < len(r.text); r.pos++ {
+		if c := r.text[r.pos]; (c < '0' || c > '9') && (c < 'a' || c > 'z') && c != '-' && c != '+' && c != '.' && c != 'E' {
 			break
 		}
 	}
-	return r.text[begin:r.at]
+	return r.text[begin:r.pos]
 }
 
 // whole passes any value, and returns its text.
 func (r *recordReader) whole() ([]byte, error) {
 	r.next()
-	begin, depth := r.at, 0
+	begin, depth := r.pos, 0
 	for {
 		switch c := r.next(); c {
 		case '{', '[':
 			depth++
-			r.at++
+			r.pos++
 		case '}', ']':
 			depth--
-			r.at++
+			r.pos++
 		case ',', ':':
-			r.at++
+			r.pos++
 		case '"':
 			if _, _, err := r.quoted(); err != nil {
 				return nil, err
@@ -269,7 +269,7 @@ func (r *recordReader) whole() ([]byte, error) {
 			}
 		}
 		if depth <= 0 {
-			return r.text[begin:r.at], nil
+			return r.text[begin:r.pos], nil
 		}
 	}
 }
@@ -315,7 +315,7 @@ func structReader(t reflect.Type) readFunc {
 		return r.members(func(name []byte) error {
 			f, known := fields[string(name)]
 			if !known {
-				if r.from != nil {
+				if r.reader != nil {
 					return r.pass()
 				}
 				return fmt.Errorf("there is no %q", name)
@@ -368,45 +368,45 @@ func clip(v reflect.Value) {
 
 func readingReader(read readFunc) readFunc {
 	return func(r *recordReader, v reflect.Value) error {
-		of, _ := reflect.TypeAssert[recordable](v.Addr())
-		value, _ := of.record()
-		begin := r.at
+		reading, _ := reflect.TypeAssert[recordable](v.Addr())
+		value, _ := reading.record()
+		begin := r.pos
 		if r.take('{') {
 			name, _, err := r.quoted()
 			switch string(name) {
 			case `"` + doubtfulKey + `"`:
-				of.recall(Doubtful)
+				reading.recall(Doubtful)
 				return r.only(func() error { return read(r, value) })
 			case `"` + absentKey + `"`:
 				value.SetZero()
-				return r.only(func() error { return r.absent(of) })
+				return r.only(func() error { return r.absent(reading) })
 			}
-			r.at = begin // it is a value
-			if k := value.Kind(); err == nil && r.from != nil && (k != reflect.Struct || value.Type() == timeType) {
+			r.pos = begin // it is a value
+			if k := value.Kind(); err == nil && r.reader != nil && (k != reflect.Struct || value.Type() == timeType) {
 				value.SetZero() // of a quality that this version does not have
-				of.recall(NotReported)
+				reading.recall(NotReported)
 				return r.pass()
 			}
 		}
-		of.recall(Good)
+		reading.recall(Good)
 		return read(r, value)
 	}
 }
 
-func (r *recordReader) absent(of recordable) error {
+func (r *recordReader) absent(reading recordable) error {
 	reason, err := r.string()
 	if err != nil {
 		return err
 	}
 	q := slices.Index(qualityNames[:Doubtful], reason)
 	if q < 0 {
-		if r.from != nil {
-			of.recall(NotReported)
+		if r.reader != nil {
+			reading.recall(NotReported)
 			return nil
 		}
 		return fmt.Errorf("%q is no reason why a reading is absent", reason)
 	}
-	of.recall(Quality(q))
+	reading.recall(Quality(q))
 	return nil
 }
 

@@ -34,8 +34,8 @@ func newWriter(t reflect.Type) writeFunc {
 	switch t {
 	case timeType:
 		return func(b []byte, v reflect.Value) ([]byte, error) {
-			at, _ := reflect.TypeAssert[*time.Time](v.Addr())
-			return append(at.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"'), nil
+			moment, _ := reflect.TypeAssert[*time.Time](v.Addr())
+			return append(moment.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"'), nil
 		}
 	case durationType:
 		return func(b []byte, v reflect.Value) ([]byte, error) {
@@ -87,8 +87,8 @@ const qualityField = 1
 
 func readingWriter(t reflect.Type) writeFunc {
 	r, _ := reflect.TypeAssert[recordable](reflect.New(t))
-	of, _ := r.record()
-	write := writerOf(of.Type())
+	value, _ := r.record()
+	write := writerOf(value.Type())
 	return func(b []byte, v reflect.Value) ([]byte, error) {
 		if q := Quality(v.Field(qualityField).Uint()); q < Doubtful {
 			return append(append(append(b, `{"`+absentKey+`":"`...), q.String()...), `"}`...), nil

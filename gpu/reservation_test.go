@@ -3,7 +3,7 @@ package gpu
 import "testing"
 
 func TestReservedBy(t *testing.T) {
-	of := func(pods ...string) Reading[[]Reservation] {
+	reserved := func(pods ...string) Reading[[]Reservation] {
 		var list []Reservation
 		for _, pod := range pods {
 			list = append(list, Reservation{Namespace: "ml", Pod: pod, Container: "main"})
@@ -17,11 +17,11 @@ func TestReservedBy(t *testing.T) {
 	}{
 		{"not known", Reading[[]Reservation]{}, Reading[string]{}},
 		{"not permitted", Absent[[]Reservation](NotPermitted), Absent[string](NotPermitted)},
-		{"nobody", of(), Of("nobody")},
-		{"one", of("a"), Of("pod ml/a")},
-		{"one, twice", of("a", "a"), Of("pod ml/a")},
-		{"three", of("a", "b", "c"), Of("pod ml/a, pod ml/b, pod ml/c")},
-		{"many", of("a", "b", "c", "d", "e"), Of("pod ml/a, pod ml/b and 3 more")},
+		{"nobody", reserved(), Of("nobody")},
+		{"one", reserved("a"), Of("pod ml/a")},
+		{"one, twice", reserved("a", "a"), Of("pod ml/a")},
+		{"three", reserved("a", "b", "c"), Of("pod ml/a, pod ml/b, pod ml/c")},
+		{"many", reserved("a", "b", "c", "d", "e"), Of("pod ml/a, pod ml/b and 3 more")},
 	} {
 		if got := (&Device{Reservations: tt.r}).ReservedBy(); got != tt.want {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)

@@ -46,31 +46,31 @@ func (s *Shared) text(b []byte) string {
 // sharedReader reads a list that is mostly as in another record: then it is that one's.
 func sharedReader(read readFunc) readFunc {
 	return func(r *recordReader, v reflect.Value) error {
-		if r.from == nil || r.from.Shared == nil {
+		if r.reader == nil || r.reader.Shared == nil {
 			return read(r, v)
 		}
 		r.next()
-		begin := r.at
+		begin := r.pos
 		text, err := r.whole()
 		if err != nil {
 			return err
 		}
 		if len(text) > longestSharedList {
-			r.at = begin
+			r.pos = begin
 			return read(r, v)
 		}
-		slot := slotOf(r.from.Shared.lists[:], text)
+		slot := slotOf(r.reader.Shared.lists[:], text)
 		if known := slot.Load(); known != nil && known.text == string(text) {
 			v.Set(known.value)
 			return nil
 		}
-		r.at = begin
+		r.pos = begin
 		if err := read(r, v); err != nil {
 			return err
 		}
-		of := reflect.New(v.Type()).Elem() // v is a place in the record, and would keep that
-		of.Set(v)
-		slot.Store(&sharedList{string(text), of})
+		list := reflect.New(v.Type()).Elem() // v is a place in the record, and would keep that
+		list.Set(v)
+		slot.Store(&sharedList{string(text), list})
 		return nil
 	}
 }

@@ -42,9 +42,9 @@ func (d *Device) Blame() {
 	}
 	const fallenOff = 79 // others follow it
 	var last time.Time
-	told := func(at time.Time) bool { // whether it can be why, and is newer
-		before := d.Since.Sub(at)
-		return before <= xidTells && before >= -xidFollows && at.After(last)
+	told := func(occurred time.Time) bool { // whether it can be why, and is newer
+		before := d.Since.Sub(occurred)
+		return before <= xidTells && before >= -xidFollows && occurred.After(last)
 	}
 	for _, x := range d.Health.XIDs.Or(nil) {
 		what, group := find(xidGroups(), x.Code)

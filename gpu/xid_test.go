@@ -30,13 +30,13 @@ func TestXIDs(t *testing.T) {
 		}
 	}
 	lost := func(codes ...int) string {
-		at := time.Now()
+		now := time.Now()
 		d := Device{State: StateOK}
 		d.Health.XIDs = Of([]XID{})
 		for i, code := range codes {
-			d.Health.XIDs = Of(append(d.Health.XIDs.Or(nil), XID{Code: code, Last: at.Add(time.Duration(i) * time.Second)}))
+			d.Health.XIDs = Of(append(d.Health.XIDs.Or(nil), XID{Code: code, Last: now.Add(time.Duration(i) * time.Second)}))
 		}
-		d.Enter(StateLost, at.Add(time.Minute), Advice{What: "gone"})
+		d.Enter(StateLost, now.Add(time.Minute), Advice{What: "gone"})
 		return d.Reason.What
 	}
 	for want, codes := range map[string][]int{"gone": {31, 45}, "XID 79: the GPU has fallen off the bus": {79, 45, 154, 7}, "XID 119: the GPU's system processor did not answer": {31, 119}} {

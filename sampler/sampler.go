@@ -367,8 +367,8 @@ func (s *Sampler) fails(src *source, snap *gpu.Snapshot) bool {
 
 // A begin is when a state began, by the clock as it was set then.
 type begin struct {
-	at  time.Time
-	set time.Duration
+	began time.Time
+	set   time.Duration
 }
 
 // follow moves the times when states began by how far the clock was set since.
@@ -376,11 +376,11 @@ func (s *Sampler) follow(snap *gpu.Snapshot) {
 	now := snap.Time.Round(0) // without Go's monotonic clock, which does not move
 	move := func(key string, since *time.Time) {
 		b := s.begins[key]
-		if !b.at.Equal(*since) {
+		if !b.began.Equal(*since) {
 			b = begin{*since, snap.ClockSet}
 			s.begins[key] = b
 		}
-		if *since = b.at.Round(0).Add(snap.ClockSet - b.set); since.After(now) {
+		if *since = b.began.Round(0).Add(snap.ClockSet - b.set); since.After(now) {
 			*since = now
 		}
 	}
@@ -475,11 +475,11 @@ func (s *Sampler) describe(ctx context.Context, snap *gpu.Snapshot, asked bool) 
 		}
 	}
 	if due || len(unknown) > 0 {
-		at := s.clock.Now().UTC()
+		sampled := s.clock.Now().UTC()
 		host, err := s.host.do(ctx, func() (host gpu.Host, err error) {
 			if due {
 				host, err = s.cfg.Host.Read(ctx)
-				host.SampledAt = at
+				host.SampledAt = sampled
 			}
 			s.cfg.Host.Describe(ctx, unknown)
 			return host, err
@@ -575,11 +575,11 @@ func (s *Sampler) Health() Health {
 func (s *Sampler) note(snap *gpu.Snapshot, took time.Duration) {
 	h := Health{LastReading: snap.Time, Took: took}
 	for _, src := range s.sources {
-		of := SourceHealth{Attempt: src.attempt(), LastSuccess: src.lastSuccess, Failure: src.failure}
+		health := SourceHealth{Attempt: src.attempt(), LastSuccess: src.lastSuccess, Failure: src.failure}
 		if src.guessed && src.noCard() {
-			of.Failure = nil
+			health.Failure = nil
 		}
-		h.Sources = append(h.Sources, of)
+		h.Sources = append(h.Sources, health)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -136,11 +136,11 @@ func TestReadsOnTheGridOfTheInterval(t *testing.T) {
 		begun := time.Now()
 		_, out := start(t, nil, src)
 		time.Sleep(11 * time.Second)
-		var at []time.Duration
+		var reads []time.Duration
 		for _, s := range out.all() {
-			at = append(at, s.Time.Sub(begun))
+			reads = append(reads, s.Time.Sub(begun))
 		}
-		if diff := cmp.Diff([]time.Duration{0, 5 * time.Second, 10 * time.Second}, at); diff != "" {
+		if diff := cmp.Diff([]time.Duration{0, 5 * time.Second, 10 * time.Second}, reads); diff != "" {
 			t.Errorf("readings (-want +got):\n%s", diff)
 		}
 		last := out.last()
@@ -590,7 +590,7 @@ func TestTheHostIsReadOnceASecond(t *testing.T) {
 
 func TestBetweenTwoReadingsOfTheHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		with := func(pids ...int) func(context.Context) (*gpu.Snapshot, error) {
+		running := func(pids ...int) func(context.Context) (*gpu.Snapshot, error) {
 			d := device("a", "")
 			var ps []gpu.Process
 			for _, pid := range pids {
@@ -600,11 +600,11 @@ func TestBetweenTwoReadingsOfTheHost(t *testing.T) {
 			return answers(d)
 		}
 		host := &countingHost{described: map[int]int{}}
-		src := &fakeSource{name: "nvml", answer: with(7)}
+		src := &fakeSource{name: "nvml", answer: running(7)}
 		s, out := startEvery(t, 250*time.Millisecond, host, src)
 		step := func(pids ...int) {
 			t.Helper()
-			src.set(with(pids...))
+			src.set(running(pids...))
 			time.Sleep(250 * time.Millisecond)
 			synctest.Wait()
 		}
@@ -749,7 +749,7 @@ func TestADeviceWhoseNumberIsWithheldKeepsIt(t *testing.T) {
 // its index from then on, and no other device gets it.
 func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		at := func(i int, uuid, pci string) gpu.Device {
+		placed := func(i int, uuid, pci string) gpu.Device {
 			d := device(uuid, pci)
 			d.VendorIndex = gpu.Of(i)
 			if pci == "" {
@@ -757,8 +757,8 @@ func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 			}
 			return d
 		}
-		a, b, c, e := at(0, "GPU-a", "0000:01:00.0"), at(1, "GPU-b", "0000:02:00.0"), at(2, "GPU-c", "0000:03:00.0"), at(3, "GPU-e", "0000:04:00.0")
-		nameless := func(i int) gpu.Device { return at(i, fmt.Sprint("nvml-index-", i), "") }
+		a, b, c, e := placed(0, "GPU-a", "0000:01:00.0"), placed(1, "GPU-b", "0000:02:00.0"), placed(2, "GPU-c", "0000:03:00.0"), placed(3, "GPU-e", "0000:04:00.0")
+		nameless := func(i int) gpu.Device { return placed(i, fmt.Sprint("nvml-index-", i), "") }
 		src := &fakeSource{name: "nvml", answer: answers(a, nameless(1), nameless(2), e)}
 		_, out := start(t, nil, src)
 		for _, step := range []struct {
@@ -768,7 +768,7 @@ func TestADeviceKnownByItsIndexKeepsItsPlace(t *testing.T) {
 			{[]gpu.Device{a, nameless(1), nameless(2), e}, []string{"GPU-a", "nvml-index-1", "nvml-index-2", "GPU-e"}},
 			{[]gpu.Device{a, nameless(1), c, e}, []string{"GPU-a", "nvml-index-1", "GPU-c", "GPU-e"}},
 			{[]gpu.Device{a, b, c, e}, []string{"GPU-a", "GPU-b", "GPU-c", "GPU-e"}},
-			{[]gpu.Device{a, b, c, e, at(4, "GPU-f", "0000:00:00.0")}, []string{"GPU-a", "GPU-b", "GPU-c", "GPU-e", "GPU-f"}},
+			{[]gpu.Device{a, b, c, e, placed(4, "GPU-f", "0000:00:00.0")}, []string{"GPU-a", "GPU-b", "GPU-c", "GPU-e", "GPU-f"}},
 		} {
 			src.set(answers(step.answer...))
 			time.Sleep(10 * time.Second)
@@ -854,9 +854,9 @@ func TestGuessedSourcesWithoutACard(t *testing.T) {
 		if len(snap.Failures) != 0 || snap.Status() != gpu.StatusOK || snap.Tried[0].Advice.IsZero() || snap.Tried[1].Devices != 1 {
 			t.Errorf("one card: %+v", snap)
 		}
-		for _, of := range s.Health().Sources {
-			if of.Failure != nil {
-				t.Errorf("%s has failed: %v", of.Source, of.Failure)
+		for _, source := range s.Health().Sources {
+			if source.Failure != nil {
+				t.Errorf("%s has failed: %v", source.Source, source.Failure)
 			}
 		}
 		amd.set(none(noCard)) // unplugged
@@ -942,15 +942,15 @@ func TestReadsSeldomWhileNobodyLooks(t *testing.T) {
 		time.Sleep(70 * time.Second)
 		cancel()
 		run.Wait()
-		var at []time.Duration
+		var reads []time.Duration
 		for _, snap := range out.all() {
-			at = append(at, snap.Time.Sub(begun).Round(time.Second)/time.Second)
+			reads = append(reads, snap.Time.Sub(begun).Round(time.Second)/time.Second)
 			if snap.Breaks > 0 {
 				t.Errorf("a reading that was put off is taken for a break: %d", snap.Breaks)
 			}
 		}
 		want := []time.Duration{0, 60, 120, 125, 185, 190, 195, 200, 205, 265}
-		if diff := cmp.Diff(want, at); diff != "" {
+		if diff := cmp.Diff(want, reads); diff != "" {
 			t.Errorf("seconds of readings (-want +got):\n%s", diff)
 		}
 	})

@@ -130,11 +130,11 @@ func (s *source) noCard() bool {
 // costs returns how long the source's readings took and, if the source knows, their single calls.
 func (s *source) costs() []gpu.Cost {
 	var all []gpu.Cost
-	if of, ok := s.Source.(interface{ Costs() []gpu.Cost }); ok {
-		all = of.Costs()
+	if metered, ok := s.Source.(interface{ Costs() []gpu.Cost }); ok {
+		all = metered.Costs()
 	}
-	s.took.Range(func(name, of any) bool {
-		all = append(all, of.(*gpu.Meter).Cost(name.(string), "reading"))
+	s.took.Range(func(name, meter any) bool {
+		all = append(all, meter.(*gpu.Meter).Cost(name.(string), "reading"))
 		return true
 	})
 	return all
@@ -142,6 +142,6 @@ func (s *source) costs() []gpu.Cost {
 
 // meter is of who was read just now: a source can have more than one way.
 func (s *source) meter() *gpu.Meter {
-	of, _ := s.took.LoadOrStore(s.Name(), new(gpu.Meter))
-	return of.(*gpu.Meter)
+	meter, _ := s.took.LoadOrStore(s.Name(), new(gpu.Meter))
+	return meter.(*gpu.Meter)
 }

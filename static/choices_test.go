@@ -54,10 +54,10 @@ func TestChoices(t *testing.T) {
 	if got := browser.Ask[string](tab, `[...new FormData(document.querySelector("form.filters"))].filter(([, v]) => v).map(([n, v]) => n + "=" + v).sort().join("&")`); got != browser.Ask[string](tab, `[...new URLSearchParams(location.search)].map(([n, v]) => n + "=" + v).sort().join("&")`) {
 		t.Errorf("the form has %s", got)
 	}
-	at := browser.Ask[string](tab, `location.search`)
+	search := browser.Ask[string](tab, `location.search`)
 	tab.Do(chromedp.Reload())
 	tab.Until(`document.getElementById("state")?.dataset.state !== "still" && wire.open === 1`)
-	untilAt(t, tab, at)
+	untilAt(t, tab, search)
 	if n := browser.Ask[string](tab, `sessionStorage.loads`); n != "2" {
 		t.Errorf("it was loaded %s times, once by hand", n)
 	}
@@ -99,8 +99,8 @@ func TestADialogIsAChoice(t *testing.T) {
 	s.next(s.example("idle"))
 	tab.Until(`document.getElementById("process-ended") !== null`)
 	open()
-	at := browser.Ask[string](tab, `location.href`)
-	tab.Visit(at)
+	address := browser.Ask[string](tab, `location.href`)
+	tab.Visit(address)
 	open()
 	quiet(tab)
 }

@@ -56,9 +56,9 @@ func TestNothingOverflows(t *testing.T) {
 					continue // it takes long, and has no other words
 				}
 				if e.Snapshot != nil {
-					of := *e.Snapshot // the pages of another test have it too
+					snap := *e.Snapshot // the pages of another test have it too
 					s.pass(time.Second)
-					s.publish(&of)
+					s.publish(&snap)
 				}
 				if page == "gpu" {
 					if e.Snapshot == nil || len(e.Snapshot.Devices) == 0 {

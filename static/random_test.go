@@ -170,7 +170,7 @@ func randomHost(r *rand.Rand) *gpu.Host {
 	return h
 }
 
-func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
 // maybe is v, or absent for one of the reasons.
 func maybe[T any](r *rand.Rand, v T) gpu.Reading[T] {

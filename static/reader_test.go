@@ -123,10 +123,10 @@ func TestTimesAreTheReaders(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			s.atOnce()
-			lost := func(of bool) *gpu.Snapshot {
+			lost := func(gone bool) *gpu.Snapshot {
 				snap := s.example("eight")
 				snap.Devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 79, Count: 1, Last: s.time().Add(-time.Hour)}})
-				if of {
+				if gone {
 					snap.Devices[1].State, snap.Devices[1].Since, snap.Devices[1].Readings = gpu.StateLost, s.time(), gpu.Readings{}
 				}
 				return snap

@@ -49,13 +49,13 @@ func (w *walk) step() {
 		w.change(n, now)
 	}
 	if w.keep && w.IntN(6) > 0 {
-		if _, has := w.last.Device("GPU-7"); !has {
+		if _, found := w.last.Device("GPU-7"); !found {
 			w.last.Devices = append(w.last.Devices, randomDevice(w.Rand, 7, w.last.Node, now))
 		}
 	}
-	of := *w.last
-	of.Devices = append([]gpu.Device(nil), of.Devices...) // a Moment is never changed
-	w.publish(&of)
+	snap := *w.last
+	snap.Devices = append([]gpu.Device(nil), snap.Devices...) // a Moment is never changed
+	w.publish(&snap)
 }
 
 // change changes a few devices of the last machine.
@@ -77,8 +77,8 @@ func (w *walk) change(n int, now time.Time) {
 		case n < 8: // its processes
 			list := append([]gpu.Process(nil), d.Processes.Or(nil)...)
 			if len(list) > 0 && w.IntN(2) == 0 {
-				at := w.IntN(len(list))
-				list = append(list[:at], list[at+1:]...)
+				index := w.IntN(len(list))
+				list = append(list[:index], list[index+1:]...)
 			} else {
 				list = append(list, randomProcess(w.Rand, now))
 			}
@@ -183,10 +183,10 @@ func staysTheSame(t *testing.T, page string, seed uint64, steps int) {
 			if w.IntN(2) == 0 {
 				do(tab, fmt.Sprintf(choice, w.IntN(3), w.Float64()))
 			}
-			at := browser.Ask[string](tab, `location.href`)
+			address := browser.Ask[string](tab, `location.href`)
 			for range 1 + w.IntN(12) {
 				w.step()
-				get(t, at)
+				get(t, address)
 			}
 			w.refuse.Store(false)
 			w.away.Store(false)

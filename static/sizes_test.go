@@ -34,24 +34,24 @@ func simulated(tb testing.TB, profile string, past time.Duration) (s *site, step
 		tb.Fatal(err)
 	}
 	var inputs []*reading.Inputs
-	for _, of := range nodes {
-		inputs = append(inputs, &reading.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
+	for _, node := range nodes {
+		inputs = append(inputs, &reading.Inputs{Node: node.Node(), Sources: []sampler.Source{node}})
 	}
 	s.begin(inputs...)
 	read := func() {
-		for _, of := range nodes {
-			snap, err := of.Read(context.Background())
+		for _, node := range nodes {
+			snap, err := node.Read(context.Background())
 			if err != nil {
 				tb.Fatal(err)
 			}
-			snap.Node = of.Node()
+			snap.Node = node.Node()
 			for i := range snap.Devices {
-				snap.Devices[i].Index, snap.Devices[i].Node = i, of.Node()
+				snap.Devices[i].Index, snap.Devices[i].Node = i, node.Node()
 			}
 			s.publish(snap)
 		}
 	}
-	for at := time.Duration(0); at < past; at += 5 * time.Second {
+	for elapsed := time.Duration(0); elapsed < past; elapsed += 5 * time.Second {
 		s.pass(5 * time.Second)
 		read()
 	}

@@ -238,12 +238,12 @@ func fill(v reflect.Value, path string) {
 			return
 		}
 		for i := range v.NumField() {
-			at := path
+			place := path
 			if f := v.Type().Field(i); !f.Anonymous {
 				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				at = strings.TrimPrefix(path+"."+name, ".")
+				place = strings.TrimPrefix(path+"."+name, ".")
 			}
-			fill(v.Field(i), at)
+			fill(v.Field(i), place)
 		}
 	default: // numbers name nobody
 	}

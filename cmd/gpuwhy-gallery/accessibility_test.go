@@ -136,7 +136,7 @@ func walk(t *testing.T, b *browser.Tab) {
 	t.Helper()
 	for range 500 {
 		b.Do(chromedp.KeyEvent(kb.Tab))
-		at := browser.Ask[*stop](b, `(() => {
+		focused := browser.Ask[*stop](b, `(() => {
 		  const e = document.activeElement;
 		  if (!e || e === document.body || e.dataset.walked) return null;
 		  e.dataset.walked = "yes";
@@ -146,11 +146,11 @@ func walk(t *testing.T, b *browser.Tab) {
 		  return { name: e.tagName.toLowerCase() + " " + name,
 		    visible: ring && box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight };
 		})()`)
-		if at == nil {
+		if focused == nil {
 			return
 		}
-		if !at.Visible {
-			t.Errorf("%s has the focus, and that is not visible", at.Name)
+		if !focused.Visible {
+			t.Errorf("%s has the focus, and that is not visible", focused.Name)
 		}
 	}
 	t.Fatal("the focus never leaves the page")

@@ -47,8 +47,8 @@ func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*galler
 	for name, gpus := range pastScenes {
 		g.pasts[name] = sync.OnceValues(func() (http.Handler, error) { return g.newPast(name, gpus) })
 	}
-	for name, of := range scenes() {
-		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, of) })
+	for name, scene := range scenes() {
+		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, scene) })
 	}
 	front, err := g.newFront()
 	if err != nil {
@@ -59,7 +59,7 @@ func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*galler
 }
 
 // begin plays a scene until the gallery ends.
-func (g *gallery) begin(name string, of *scene) (*playing, error) {
+func (g *gallery) begin(name string, scene *scene) (*playing, error) {
 	g.beginning.Lock()
 	defer g.beginning.Unlock()
 	if err := g.ctx.Err(); err != nil {
@@ -67,7 +67,7 @@ func (g *gallery) begin(name string, of *scene) (*playing, error) {
 	}
 	opt := g.opt
 	opt.BasePath += "state/" + name + "/"
-	p, err := perform(of, opt, g.log)
+	p, err := perform(scene, opt, g.log)
 	if err != nil {
 		return nil, fmt.Errorf("scene %s: %w", name, err)
 	}

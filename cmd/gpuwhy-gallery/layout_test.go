@@ -60,20 +60,20 @@ func TestHeatHasItsColor(t *testing.T) {
 // cards, and of a fleet the nodes that stand out.
 func TestTheFirstScreen(t *testing.T) {
 	address := startGallery(t)
-	for _, of := range []struct {
+	for _, tt := range []struct {
 		state string
 		last  string // is to end on the first screen
 	}{
 		{"one/", "#gpus"}, {"video/", "#gpus"}, {"quiet/", "#gpus"}, {"heat/", "#picture"}, {"eight/", "#picture"}, {"fleet/", "#picture"}, {"thousand/", "#picture"},
 		{"heat/", ".cards .card"}, {"fleet/", "#standouts tbody tr"},
 	} {
-		t.Run(of.state+of.last, func(t *testing.T) {
+		t.Run(tt.state+tt.last, func(t *testing.T) {
 			b := quietTab(t, 1440, 900)
 			b.Resize(1440, 900)
-			b.Visit(address + "state/" + of.state)
+			b.Visit(address + "state/" + tt.state)
 			b.Until(live)
 			b.Settle()
-			for _, what := range []string{".headline", ".chips", of.last} {
+			for _, what := range []string{".headline", ".chips", tt.last} {
 				if end := browser.Ask[float64](b, fmt.Sprintf(`document.querySelector(%q).getBoundingClientRect().bottom`, what)); end > 900 || end <= 0 {
 					t.Errorf("%s ends at %v of 900", what, end)
 				}
@@ -98,7 +98,7 @@ const beyond = `[...document.querySelectorAll(".table tbody td")]
 // On a phone the processes of eight GPUs are within three screens, and a thousand GPUs are no endless page.
 func TestAPhone(t *testing.T) {
 	address := startGallery(t)
-	for _, of := range []struct {
+	for _, tt := range []struct {
 		state, what string
 		most        float64
 	}{
@@ -110,15 +110,15 @@ func TestAPhone(t *testing.T) {
 		{"fleet/", `document.documentElement.scrollHeight`, 8000},
 		{"thousand/alerts", `document.documentElement.scrollHeight`, 9000},
 	} {
-		t.Run(of.state, func(t *testing.T) {
+		t.Run(tt.state, func(t *testing.T) {
 			b := quietTab(t, 390, 844)
 			b.Resize(390, 844)
-			b.Visit(address + "state/" + of.state)
+			b.Visit(address + "state/" + tt.state)
 			b.Until(live)
 			b.Settle()
-			got := browser.Ask[float64](b, of.what)
-			if t.Log(got); got > of.most {
-				t.Errorf("%v pixels, want at most %v", got, of.most)
+			got := browser.Ask[float64](b, tt.what)
+			if t.Log(got); got > tt.most {
+				t.Errorf("%v pixels, want at most %v", got, tt.most)
 			}
 			b.Resize(360, 780)
 			if found := browser.Ask[string](b, beyond); found != "" {

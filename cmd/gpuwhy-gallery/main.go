@@ -42,8 +42,8 @@ func main() {
 }
 
 // run serves the gallery until ctx ends. Its machines use the given clock.
-func run(ctx context.Context, args []string, by clock.Clock, stdout, stderr io.Writer) error {
-	opt := app.Options{Version: "gallery", MaxViewers: 1000, Node: "gallery", Deadline: 2 * time.Second, AlertUtilization: 50, Clock: by}
+func run(ctx context.Context, args []string, clock clock.Clock, stdout, stderr io.Writer) error {
+	opt := app.Options{Version: "gallery", MaxViewers: 1000, Node: "gallery", Deadline: 2 * time.Second, AlertUtilization: 50, Clock: clock}
 	flags := flag.NewFlagSet("gpuwhy-gallery", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&opt.Listen, "listen", "127.0.0.1:8003", "address to serve on; port 0 takes a free one")

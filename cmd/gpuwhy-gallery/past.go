@@ -143,7 +143,7 @@ var shifts = []shift{
 
 // fillPast writes two days of a machine: rows of minutes, of several GPUs so often until 7 hours ago; snapshots of each five minutes
 // of the last hours; and what record would have written of the shifts.
-func fillPast(to store.Store, gpus int, often time.Duration) error {
+func fillPast(target store.Store, gpus int, often time.Duration) error {
 	b := &store.Batch{Devices: []store.Device{{Node: pastNode, Kind: gpu.Live}}}
 	begin := pastNow.Add(-48 * time.Hour)
 	keys := make([]store.Key, gpus)
@@ -159,17 +159,17 @@ func fillPast(to store.Store, gpus int, often time.Duration) error {
 	}
 	for i, k := range keys {
 		heat := 36.0
-		for at := begin; at.Before(pastNow); at = at.Add(time.Minute) {
-			n := int(at.Sub(begin) / (5 * time.Minute))
-			if gpus > 1 && !at.Truncate(often).Equal(at) && pastNow.Sub(at) > 7*time.Hour {
+		for minute := begin; minute.Before(pastNow); minute = minute.Add(time.Minute) {
+			n := int(minute.Sub(begin) / (5 * time.Minute))
+			if gpus > 1 && !minute.Truncate(often).Equal(minute) && pastNow.Sub(minute) > 7*time.Hour {
 				continue
 			}
-			if ago := pastNow.Sub(at).Hours(); ago < 11.5 && ago > 10.9 { // gpuwhy was away
+			if ago := pastNow.Sub(minute).Hours(); ago < 11.5 && ago > 10.9 { // gpuwhy was away
 				continue
 			}
 			var util float64
 			for j := range shifts {
-				if s := &shifts[j]; place(s) == i && at.Before(hoursAgo(s.to)) && !at.Before(hoursAgo(s.from)) {
+				if s := &shifts[j]; place(s) == i && minute.Before(hoursAgo(s.to)) && !minute.Before(hoursAgo(s.from)) {
 					util = max(util, s.util)
 				}
 			}
@@ -182,9 +182,9 @@ func fillPast(to store.Store, gpus int, often time.Duration) error {
 			}
 			power := 70 + 6.1*util + wave
 			heat += (36 + 0.5*util - heat) * 0.2
-			r := store.Row{Key: k, Tier: store.Minute, Time: at, Readings: 12, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
-			set := func(name string, v, by float64) {
-				r.Values[store.DeviceColumns.Find(name)] = store.Value{Least: math.Max(0, v-by), Mean: v, Most: v + by, Count: 12}
+			r := store.Row{Key: k, Tier: store.Minute, Time: minute, Readings: 12, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
+			set := func(name string, v, spread float64) {
+				r.Values[store.DeviceColumns.Find(name)] = store.Value{Least: math.Max(0, v-spread), Mean: v, Most: v + spread, Count: 12}
 			}
 			set("power_watts", power, 8+util/4)
 			set("temperature_celsius", heat, 1)
@@ -216,16 +216,16 @@ func fillPast(to store.Store, gpus int, often time.Duration) error {
 		}
 		b.Frames = append(b.Frames, store.Frame{Node: pastNode, Time: snap.Time, Snapshot: record})
 	}
-	return to.Write(context.Background(), b)
+	return target.Write(context.Background(), b)
 }
 
 // pastSnapshot is the machine at a time.
-func pastSnapshot(gpus int, at time.Time) *gpu.Snapshot {
+func pastSnapshot(gpus int, now time.Time) *gpu.Snapshot {
 	example := "one"
 	if gpus > 1 {
 		example = "eight"
 	}
-	snap := fixture.Named(example, at).Snapshot
+	snap := fixture.Named(example, now).Snapshot
 	snap.Node, snap.Source = pastNode, madeUp
 	for i := range snap.Devices {
 		snap.Devices[i].Node = pastNode
@@ -237,14 +237,14 @@ func hoursAgo(hours float64) time.Time {
 	return pastNow.Add(-time.Duration(hours * float64(time.Hour))).Truncate(time.Minute)
 }
 
-func (s *shift) session(on store.Key, pid int) store.Session {
+func (s *shift) session(key store.Key, pid int) store.Session {
 	out := store.Session{
 		User: s.user, Name: s.program, Program: s.program, From: hoursAgo(s.from), To: hoursAgo(s.to), Outcome: store.Ended, JoulesMethod: "utilization",
 	}
 	if s.to == 0 {
 		out.Outcome = store.Open
 	}
-	out.Key, out.PID, out.Started, out.Begin = on, pid, out.From, out.From
+	out.Key, out.PID, out.Started, out.Begin = key, pid, out.From, out.From
 	out.Seen = out.To.Sub(out.From)
 	out.Busy = time.Duration(s.util / 100 * float64(out.Seen))
 	out.PeakMemory = gpu.Of(gpu.Bytes(20 << 30))
@@ -252,16 +252,16 @@ func (s *shift) session(on store.Key, pid int) store.Session {
 	return out
 }
 
-func (s *shift) cause(to []store.Cause, on store.Key, n int) []store.Cause {
+func (s *shift) cause(causes []store.Cause, key store.Key, n int) []store.Cause {
 	if s.util < 20 {
-		return to
+		return causes
 	}
-	of := store.Cause{Key: on, ID: fmt.Sprintf("work-%d", n), Kind: "work", From: hoursAgo(s.from), To: hoursAgo(s.to), Open: s.to == 0, Who: s.program}
-	to = append(to, of)
+	work := store.Cause{Key: key, ID: fmt.Sprintf("work-%d", n), Kind: "work", From: hoursAgo(s.from), To: hoursAgo(s.to), Open: s.to == 0, Who: s.program}
+	causes = append(causes, work)
 	if s.util > 98 {
-		hot := of
-		hot.ID, hot.Kind, hot.From, hot.To = of.ID+"-hot", "limited_by_heat", hoursAgo(7.4), hoursAgo(6.7)
-		to = append(to, hot)
+		hot := work
+		hot.ID, hot.Kind, hot.From, hot.To = work.ID+"-hot", "limited_by_heat", hoursAgo(7.4), hoursAgo(6.7)
+		causes = append(causes, hot)
 	}
-	return to
+	return causes
 }

@@ -193,8 +193,8 @@ func (p *pastTab) visit(query string) {
 	p.Until(`document.readyState === "complete" && document.getElementById("past-picture") !== null && performance.getEntriesByType("resource").some((e) => e.name.endsWith("then.js"))`)
 }
 
-func (p *pastTab) point(kind string, share float64, by string) {
-	browser.Ask[bool](p.Tab, fmt.Sprintf(`%s(%q, %v, %q)`, pointer, kind, share, by))
+func (p *pastTab) point(kind string, share float64, input string) {
+	browser.Ask[bool](p.Tab, fmt.Sprintf(`%s(%q, %v, %q)`, pointer, kind, share, input))
 }
 
 func (p *pastTab) keys(keys ...string) {
@@ -238,11 +238,11 @@ func TestThePictureIsUsed(t *testing.T) {
 	if got := browser.Ask[string](p.Tab, power); got != idle {
 		t.Errorf("without a cursor: %q, want %q", got, idle)
 	}
-	for _, by := range []string{"mouse", "touch"} {
+	for _, input := range []string{"mouse", "touch"} {
 		p.visit(night)
-		p.point("pointerdown", 0.25, by)
-		p.point("pointermove", 0.4, by)
-		p.point("pointerup", 0.5, by)
+		p.point("pointerdown", 0.25, input)
+		p.point("pointermove", 0.4, input)
+		p.point("pointerup", 0.5, input)
 		p.until(map[string]string{"from": "2026-03-28T23:00:00Z", "to": "2026-03-29T02:00:00Z"}, `document.querySelector("h1").textContent.includes("23:00")`)
 	}
 	p.visit(night) // a finger that scrolls chooses nothing
@@ -270,8 +270,8 @@ func TestAMouseChoosesInThePicture(t *testing.T) {
 	p := &pastTab{quietTab(t, 1440, 900), t, startGallery(t) + "state/past-one/past"}
 	mouse := func(kind input.DispatchMouseEventType, share float64) {
 		t.Helper()
-		at := browser.Ask[[2]float64](p.Tab, fmt.Sprintf(`(({ left, width, top, height }) => [left + %v * width, top + height / 2])(document.querySelector("[data-quantity=power] > svg").getBoundingClientRect())`, share))
-		e := input.DispatchMouseEventParams{Type: kind, X: at[0], Y: at[1]}
+		spot := browser.Ask[[2]float64](p.Tab, fmt.Sprintf(`(({ left, width, top, height }) => [left + %v * width, top + height / 2])(document.querySelector("[data-quantity=power] > svg").getBoundingClientRect())`, share))
+		e := input.DispatchMouseEventParams{Type: kind, X: spot[0], Y: spot[1]}
 		if kind != input.DispatchMouseEventTypeMouseMoved {
 			e.Button, e.ClickCount = input.MouseButtonLeft, 1
 		}

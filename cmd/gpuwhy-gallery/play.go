@@ -31,12 +31,12 @@ func (a *actor) next(later time.Duration) ([]*gpu.Snapshot, error) {
 	a.now = a.now.Add(later)
 	a.seq++
 	all := make([]*gpu.Snapshot, len(a.nodes))
-	for n, of := range a.nodes {
-		snap, err := of.Read(context.Background())
+	for n, node := range a.nodes {
+		snap, err := node.Read(context.Background())
 		if err != nil {
-			return nil, fmt.Errorf("simulate %s: %w", of.Node(), err)
+			return nil, fmt.Errorf("simulate %s: %w", node.Node(), err)
 		}
-		snap.Seq, snap.Time, snap.Node, snap.Source = a.seq, a.now.Add(a.ahead).UTC(), of.Node(), gpu.SourceSimulated
+		snap.Seq, snap.Time, snap.Node, snap.Source = a.seq, a.now.Add(a.ahead).UTC(), node.Node(), gpu.SourceSimulated
 		for i := range snap.Devices {
 			d := &snap.Devices[i]
 			d.Index, d.Node = i, snap.Node
@@ -52,9 +52,9 @@ func (a *actor) next(later time.Duration) ([]*gpu.Snapshot, error) {
 }
 
 // moved is a time of its play as one of ours.
-func (a *actor) moved(at time.Time) time.Time {
-	if at.IsZero() {
-		return at
+func (a *actor) moved(now time.Time) time.Time {
+	if now.IsZero() {
+		return now
 	}
-	return at.Add(a.ahead)
+	return now.Add(a.ahead)
 }

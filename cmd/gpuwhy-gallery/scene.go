@@ -27,7 +27,7 @@ type scene struct {
 	plays    string                          // a simulation, in place of an example
 	nodes    int                             // so many of [fixture.Nodes], in place of an example
 	wrong    bool                            // something is wrong with some of those
-	from     time.Time                       // of its day, at which the scene is born
+	begins   time.Time                       // of its day, at which the scene is born
 	past     time.Duration                   // for which it was read before; an example goes up and down. Zero: charts begin empty
 	steady   bool                            // an example does not go up and down: change makes its past
 	recorded bool                            // it is a recording
@@ -41,13 +41,13 @@ type scene struct {
 
 // A moment is a time at which a scene is read.
 type moment struct {
-	born, at time.Time
-	beat     int  // readings since born; negative in the past
-	page     bool // whether the reading is what a page begins with
+	born, now time.Time
+	beat      int  // readings since born; negative in the past
+	page      bool // whether the reading is what a page begins with
 }
 
 // ago is how long before the scene's birth that was; negative later on.
-func (m moment) ago() time.Duration { return m.born.Sub(m.at) }
+func (m moment) ago() time.Duration { return m.born.Sub(m.now) }
 
 // madeUp is the source of the readings of scenes.
 const madeUp = "made up"
@@ -68,20 +68,20 @@ type playing struct {
 }
 
 // perform begins a scene with its past.
-func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
-	p := &playing{scene: of, opt: opt, born: opt.Clock.Now().UTC()}
+func perform(scene *scene, opt app.Options, log *slog.Logger) (*playing, error) {
+	p := &playing{scene: scene, opt: opt, born: opt.Clock.Now().UTC()}
 	nodes := []string{madeUp}
 	var err error
-	if of.nodes > 0 {
-		p.fleet, nodes = fixture.Nodes(p.born, of.nodes, of.wrong), nil
+	if scene.nodes > 0 {
+		p.fleet, nodes = fixture.Nodes(p.born, scene.nodes, scene.wrong), nil
 		for i := range p.fleet {
 			nodes = append(nodes, p.fleet[i].Node)
 		}
-	} else if of.plays == "" {
-		p.base = fixture.Named(of.example, p.born).Snapshot
+	} else if scene.plays == "" {
+		p.base = fixture.Named(scene.example, p.born).Snapshot
 	} else {
-		begin := of.past + opt.Interval
-		if p.actor, err = newActor(of.plays, of.from.Add(-begin), p.born.Add(-begin)); err != nil {
+		begin := scene.past + opt.Interval
+		if p.actor, err = newActor(scene.plays, scene.begins.Add(-begin), p.born.Add(-begin)); err != nil {
 			return nil, err
 		}
 		nodes = nil
@@ -91,31 +91,31 @@ func perform(of *scene, opt app.Options, log *slog.Logger) (*playing, error) {
 	}
 	var inputs []*reading.Inputs
 	for i, node := range nodes {
-		of := source{p, node}
+		src := source{p, node}
 		var place insight.Place
 		if p.fleet != nil {
 			place = insight.Place{Cluster: p.fleet[i].Cluster, Labels: p.fleet[i].Labels}
 		}
-		inputs = append(inputs, &reading.Inputs{Node: node, Place: place, Sources: []sampler.Source{of}, Refresh: of.Read})
+		inputs = append(inputs, &reading.Inputs{Node: node, Place: place, Sources: []sampler.Source{src}, Refresh: src.Read})
 	}
 	if p.App, err = app.New(opt, inputs, log); err != nil {
 		return nil, err
 	}
-	if of.rules != nil {
-		app.Find[*alerts.Room](p.App).Book.SetRules(of.rules(), p.born)
+	if scene.rules != nil {
+		app.Find[*alerts.Room](p.App).Book.SetRules(scene.rules(), p.born)
 	}
-	for ago := of.past; ago > 0; ago -= opt.Interval {
-		if !of.away || ago < 9*time.Minute || ago > 10*time.Minute {
+	for ago := scene.past; ago > 0; ago -= opt.Interval {
+		if !scene.away || ago < 9*time.Minute || ago > 10*time.Minute {
 			if err := p.show(p.born.Add(-ago), false); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if err := p.show(p.born.Add(-of.still), false); err != nil {
+	if err := p.show(p.born.Add(-scene.still), false); err != nil {
 		return nil, err
 	}
-	if of.begun != nil {
-		if err := of.begun(p.App); err != nil {
+	if scene.begun != nil {
+		if err := scene.begun(p.App); err != nil {
 			return nil, err
 		}
 	}
@@ -153,7 +153,7 @@ func (s source) Read(context.Context) (*gpu.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return all[max(slices.IndexFunc(all, func(of *gpu.Snapshot) bool { return of.Node == s.node }), 0)], nil
+	return all[max(slices.IndexFunc(all, func(snap *gpu.Snapshot) bool { return snap.Node == s.node }), 0)], nil
 }
 
 func (p *playing) now() time.Time { return p.opt.Clock.Now().UTC() }
@@ -163,17 +163,17 @@ func (p *playing) empty() bool { return p.actor == nil && p.base == nil && p.fle
 
 // show reads the machines and publishes the readings. A request for anything but a
 // page reuses the last reading if it is recent.
-func (p *playing) show(at time.Time, page bool) error {
+func (p *playing) show(now time.Time, page bool) error {
 	if p.empty() {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	page = page && p.actor == nil
-	if !page && !p.shown.page && at.Sub(p.shown.at) < p.opt.Interval/2 {
+	if !page && !p.shown.page && now.Sub(p.shown.now) < p.opt.Interval/2 {
 		return nil
 	}
-	all, err := p.snapshots(at, page)
+	all, err := p.snapshots(now, page)
 	for _, snap := range all {
 		m := p.Publish(snap)
 		if i := slices.IndexFunc(p.fleet, func(n fixture.Node) bool { return n.Node == snap.Node }); i >= 0 {
@@ -186,12 +186,12 @@ func (p *playing) show(at time.Time, page bool) error {
 }
 
 // snapshots are the machines at a moment. The caller holds mu.
-func (p *playing) snapshots(at time.Time, page bool) ([]*gpu.Snapshot, error) {
-	p.shown = moment{p.born, at, int(math.Floor(at.Sub(p.born).Seconds() / p.opt.Interval.Seconds())), page}
+func (p *playing) snapshots(now time.Time, page bool) ([]*gpu.Snapshot, error) {
+	p.shown = moment{p.born, now, int(math.Floor(now.Sub(p.born).Seconds() / p.opt.Interval.Seconds())), page}
 	var all []*gpu.Snapshot
 	if p.actor != nil {
 		var err error
-		if all, err = p.actor.next(at.Sub(p.actor.now.Add(p.actor.ahead))); err != nil {
+		if all, err = p.actor.next(now.Sub(p.actor.now.Add(p.actor.ahead))); err != nil {
 			return nil, err
 		}
 	} else if p.fleet != nil {
@@ -199,14 +199,14 @@ func (p *playing) snapshots(at time.Time, page bool) ([]*gpu.Snapshot, error) {
 		for i := range p.fleet {
 			n := &p.fleet[i]
 			if n.Silent.IsZero() {
-				all = append(all, p.snapshot(n.Snapshot, at))
+				all = append(all, p.snapshot(n.Snapshot, now))
 			} else if p.seq == 1 { // what was last heard of it
 				all = append(all, p.snapshot(n.Snapshot, n.Silent))
 			}
 		}
 	} else {
 		p.seq++
-		all = []*gpu.Snapshot{p.snapshot(p.base, at)}
+		all = []*gpu.Snapshot{p.snapshot(p.base, now)}
 	}
 	if p.change != nil {
 		for _, s := range all {
@@ -217,9 +217,9 @@ func (p *playing) snapshots(at time.Time, page bool) ([]*gpu.Snapshot, error) {
 }
 
 // snapshot is an example at a time. The caller holds mu.
-func (p *playing) snapshot(of *gpu.Snapshot, at time.Time) *gpu.Snapshot {
-	s := *of
-	s.Seq, s.Time, s.Devices = p.seq, at, slices.Clone(s.Devices)
+func (p *playing) snapshot(original *gpu.Snapshot, now time.Time) *gpu.Snapshot {
+	s := *original
+	s.Seq, s.Time, s.Devices = p.seq, now, slices.Clone(s.Devices)
 	if s.Kind() == gpu.Live {
 		s.Source = madeUp
 	}
@@ -228,17 +228,17 @@ func (p *playing) snapshot(of *gpu.Snapshot, at time.Time) *gpu.Snapshot {
 		if d.State != gpu.StateOK {
 			continue
 		}
-		d.SampledAt = at
+		d.SampledAt = now
 		if p.past > 0 && !p.steady {
-			sway(d, at)
+			sway(d, now)
 		}
 	}
 	return &s
 }
 
 // sway makes readings of a device go up and down, as work does.
-func sway(d *gpu.Device, at time.Time) {
-	wave := 0.75 + 0.25*math.Sin(float64(at.UnixMilli())/1000/float64(29+7*(d.Index%7))+float64(d.Index))
+func sway(d *gpu.Device, now time.Time) {
+	wave := 0.75 + 0.25*math.Sin(float64(now.UnixMilli())/1000/float64(29+7*(d.Index%7))+float64(d.Index))
 	d.Utilization.GPU = gpu.Map(d.Utilization.GPU, func(v gpu.Percent) gpu.Percent { return v * gpu.Percent(wave) })
 	d.Thermal.GPU = gpu.Map(d.Thermal.GPU, func(v gpu.Celsius) gpu.Celsius { return v - 9 + gpu.Celsius(9*wave) })
 	d.Power.Draw = gpu.Map(d.Power.Draw, func(v gpu.Watts) gpu.Watts { return v * gpu.Watts(wave) })

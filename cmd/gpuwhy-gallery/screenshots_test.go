@@ -29,7 +29,7 @@ func onDay(hour, minute int) time.Time {
 func TestScreenshots(t *testing.T) {
 	for _, shot := range []struct {
 		name, path, profile, look string
-		at                        time.Time // of the simulated day
+		daytime                   time.Time // of the simulated day
 		width, height             int
 	}{
 		{"server.png", "", "dgx-h100", "light", onDay(1, 52), 1440, 900},
@@ -40,7 +40,7 @@ func TestScreenshots(t *testing.T) {
 	} {
 		t.Run(shot.name, func(t *testing.T) {
 			s := newStage(t, shot.profile, 5*time.Second)
-			s.playPast(shot.profile, shot.at, 15*time.Minute)
+			s.playPast(shot.profile, shot.daytime, 15*time.Minute)
 			b := quietTab(t, shot.width, shot.height)
 			b.Resize(int64(shot.width), int64(shot.height))
 			b.Prefer("prefers-color-scheme: " + shot.look)

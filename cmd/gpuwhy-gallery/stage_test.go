@@ -40,8 +40,8 @@ func newStage(t testing.TB, profile string, interval ...time.Duration) *stage {
 		Interval: s.interval, Deadline: 2 * time.Second, AlertUtilization: 50, Node: profile,
 	}
 	var inputs []*reading.Inputs
-	for _, of := range nodes {
-		inputs = append(inputs, &reading.Inputs{Node: of.Node(), Sources: []sampler.Source{of}})
+	for _, node := range nodes {
+		inputs = append(inputs, &reading.Inputs{Node: node.Node(), Sources: []sampler.Source{node}})
 	}
 	if s.App, err = app.New(opt, inputs, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func states(base string) []views.FrameGroup {
 func scenes() map[string]*scene {
 	const quarter = 15 * time.Minute
 	played := func(profile string, hour, minute, second int) *scene {
-		return &scene{plays: profile, from: time.Date(2026, time.March, 3, hour, minute, second, 0, time.UTC), past: quarter}
+		return &scene{plays: profile, begins: time.Date(2026, time.March, 3, hour, minute, second, 0, time.UTC), past: quarter}
 	}
 	fleet := func(gpus string, past time.Duration) *scene {
 		s := played("fleet:"+gpus, 13, 37, 15)
@@ -112,7 +112,7 @@ func rise(m moment, before time.Duration) float64 {
 
 // tremble is noise of a reading, about 1.
 func tremble(m moment) float64 {
-	return 1 + 0.008*math.Sin(float64(m.at.Unix())/7) + 0.006*math.Sin(float64(m.at.Unix())*1.7)
+	return 1 + 0.008*math.Sin(float64(m.now.Unix())/7) + 0.006*math.Sin(float64(m.now.Unix())*1.7)
 }
 
 // stir makes a GPU without work draw more than at rest.
@@ -179,7 +179,7 @@ func warm(s *gpu.Snapshot, m moment) {
 // work puts processes on the machine of eight GPUs: one that began some minutes ago,
 // and one that begins and ends again and again. One GPU has no readings for a while.
 func work(s *gpu.Snapshot, m moment) {
-	before := m.born.Sub(m.at)
+	before := m.born.Sub(m.now)
 	if before > 5*time.Minute && before < 6*time.Minute {
 		s.Devices[0].Readings = gpu.Readings{}
 	}
@@ -216,7 +216,7 @@ func record(s *gpu.Snapshot, _ moment) {
 // build makes a machine without a GPU busy in turns.
 func build(s *gpu.Snapshot, m moment) {
 	h := *s.Host
-	wave := 0.5 + 0.5*math.Sin(m.at.Sub(m.born).Seconds()/60)
+	wave := 0.5 + 0.5*math.Sin(m.now.Sub(m.born).Seconds()/60)
 	if m.page {
 		wave = 1
 	}
@@ -256,13 +256,13 @@ func answer(a *app.App) error {
 	engine := app.Find[*alerts.Room](a).Book
 	var errs []error
 	now := time.Now().UTC()
-	for i, of := range engine.Standing() {
+	for i, fired := range engine.Standing() {
 		var err error
 		switch i {
 		case 1:
-			_, err = engine.Acknowledge(of.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
+			_, err = engine.Acknowledge(fired.ID, &alert.Acknowledgment{By: "ann", Comment: "a new fan is on its way"})
 		case 2:
-			known := alert.Silence{Rule: of.Rule, GPU: alert.Literally(of.Device.UUID), By: "ann", Comment: "known", Until: now.Add(8 * time.Hour)}
+			known := alert.Silence{Rule: fired.Rule, GPU: alert.Literally(fired.Device.UUID), By: "ann", Comment: "known", Until: now.Add(8 * time.Hour)}
 			_, _, err = engine.Silence(known, now)
 		}
 		errs = append(errs, err)

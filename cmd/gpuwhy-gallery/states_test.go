@@ -286,13 +286,13 @@ const widest = `[...document.querySelectorAll("main *, header *, footer *")].fil
 // takePictures takes pictures of a state at four widths, in light and in dark.
 func takePictures(t *testing.T, b *browser.Tab, name string) {
 	t.Helper()
-	for _, of := range []struct{ width, height int64 }{{1440, 1600}, {768, 1600}, {390, 2400}, {3840, 1600}} {
-		b.Resize(of.width, of.height)
+	for _, screen := range []struct{ width, height int64 }{{1440, 1600}, {768, 1600}, {390, 2400}, {3840, 1600}} {
+		b.Resize(screen.width, screen.height)
 		for _, look := range []string{"light", "dark"} {
 			b.Prefer("prefers-color-scheme: " + look)
 			b.Settle()
 			picture := browser.Call(b, page.CaptureScreenshot, page.CaptureScreenshotParams{}).Data
-			file := filepath.Join(*looks, fmt.Sprintf("%s-%d-%s.png", name, of.width, look))
+			file := filepath.Join(*looks, fmt.Sprintf("%s-%d-%s.png", name, screen.width, look))
 			if err := os.WriteFile(file, picture, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -56,16 +56,16 @@ var errNoFleet = &gpu.Advice{
 }
 
 // newFleet connects to the fleet, if there is one, and runs its server if asked to.
-func (env *environment) newFleet(d *daemon, as role, in []*reading.Inputs) (_ *fleet.Options, err error) {
-	if !as.publishes && !as.shows {
+func (env *environment) newFleet(d *daemon, r role, in []*reading.Inputs) (_ *fleet.Options, err error) {
+	if !r.publishes && !r.shows {
 		return nil, nil
 	}
 	log := env.log.With("part", "fleet")
 	if err := d.checkFleetRole(); err != nil {
 		return nil, usageError{err}
 	}
-	f := &fleet.Options{Publishes: as.publishes, Shows: as.shows}
-	of := bus.Config{URLs: d.fleet, Credentials: d.FleetCredentials, Name: "gpuwhy " + d.name(), Log: log}
+	f := &fleet.Options{Publishes: r.publishes, Shows: r.shows}
+	config := bus.Config{URLs: d.fleet, Credentials: d.FleetCredentials, Name: "gpuwhy " + d.name(), Log: log}
 	if d.FleetListen != "" {
 		dir, err := d.fleetDir()
 		if err != nil {
@@ -77,12 +77,12 @@ func (env *environment) newFleet(d *daemon, as role, in []*reading.Inputs) (_ *f
 		}
 		d.fleetServer = server
 		f.Server, f.Joins = server, joinURL(server.Addr(), append(slices.Clone(d.FleetHost), d.hostname))
-		of.InProcess, of.Credentials = server.InProcess(), server.Credentials()
+		config.InProcess, config.Credentials = server.InProcess(), server.Credentials()
 	}
-	if len(in) == 1 && !as.shows && d.Clusters == "" { // its credentials are only for that node
-		of.Node = in[0].Node
+	if len(in) == 1 && !r.shows && d.Clusters == "" { // its credentials are only for that node
+		config.Node = in[0].Node
 	}
-	if f.Bus, err = bus.Open(of); err != nil {
+	if f.Bus, err = bus.Open(config); err != nil {
 		return nil, errors.Join(usageError{err}, f.Close())
 	}
 	return f, nil

@@ -36,11 +36,11 @@ func rulesFile(t *testing.T, text string) string {
 // onlyRules returns a rules file with rules such as "{name: hot, above: 80}", in which all others are off. On a slow machine, rules
 // that watch for a minute would fire as well.
 func onlyRules(rules ...string) (text string) {
-	for _, of := range alert.Defaults() {
+	for _, preset := range alert.Defaults() {
 		if !slices.ContainsFunc(rules, func(rule string) bool {
-			return strings.HasPrefix(strings.TrimSuffix(rule, "}")+",", "{name: "+of.Name+",")
+			return strings.HasPrefix(strings.TrimSuffix(rule, "}")+",", "{name: "+preset.Name+",")
 		}) {
-			rules = append(rules, "{name: "+of.Name+", enabled: false}")
+			rules = append(rules, "{name: "+preset.Name+", enabled: false}")
 		}
 	}
 	return "rules:\n- " + strings.Join(rules, "\n- ") + "\n"

@@ -183,8 +183,8 @@ func TestAlertsWithoutJavaScript(t *testing.T) {
 		t.Helper()
 		click(t, b, press)
 		b.Do(chromedp.WaitReady(chromedp.CSS(then)))
-		if at := browser.Ask[string](b, `location.pathname + location.search`); at != path {
-			t.Errorf("%s leads to %s, want %s", press, at, path)
+		if location := browser.Ask[string](b, `location.pathname + location.search`); location != path {
+			t.Errorf("%s leads to %s, want %s", press, location, path)
 		}
 	}
 	const gone = "#no-alert:not([hidden])"

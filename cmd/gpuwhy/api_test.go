@@ -38,7 +38,7 @@ func readDocument(p *program, path string) *openAPI {
 		p.t.Fatal(err)
 	}
 	d := &openAPI{t: p.t, doc: parsed.(map[string]any), compiler: jsonschema.NewCompiler()}
-	for _, schema := range d.at("components", "schemas").(map[string]any) {
+	for _, schema := range d.lookUp("components", "schemas").(map[string]any) {
 		schema.(map[string]any)["additionalProperties"] = false // nothing that is not documented
 	}
 	d.compiler.AssertFormat()
@@ -48,8 +48,8 @@ func readDocument(p *program, path string) *openAPI {
 	return d
 }
 
-// at walks into the document, through references.
-func (d *openAPI) at(steps ...string) any {
+// lookUp walks into the document, through references.
+func (d *openAPI) lookUp(steps ...string) any {
 	var here any = d.doc
 	for _, step := range steps {
 		object, ok := here.(map[string]any)
@@ -59,7 +59,7 @@ func (d *openAPI) at(steps ...string) any {
 		here = object[step]
 		if next, ok := here.(map[string]any); ok {
 			if ref, ok := next["$ref"].(string); ok {
-				here = d.at(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+				here = d.lookUp(strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
 			}
 		}
 	}
@@ -96,13 +96,13 @@ func (d *openAPI) check(p *program, path, address string, want int) {
 		d.t.Errorf("%s, want %d", what, want)
 	}
 	status := fmt.Sprint(answer.StatusCode)
-	responses := d.at("paths", path, "get", "responses").(map[string]any)
+	responses := d.lookUp("paths", path, "get", "responses").(map[string]any)
 	if responses[status] == nil {
 		d.t.Errorf("%s is not documented", what)
 		return
 	}
 	contentType, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
-	content, _ := d.at("paths", path, "get", "responses", status, "content").(map[string]any)
+	content, _ := d.lookUp("paths", path, "get", "responses", status, "content").(map[string]any)
 	media, ok := content[contentType].(map[string]any)
 	if !ok {
 		d.t.Errorf("%s: %q is not documented", what, contentType)
@@ -115,7 +115,7 @@ func (d *openAPI) check(p *program, path, address string, want int) {
 
 // takes reports whether a request has a parameter of that name.
 func (d *openAPI) takes(path, name string) bool {
-	list, _ := d.at("paths", path, "get").(map[string]any)["parameters"].([]any)
+	list, _ := d.lookUp("paths", path, "get").(map[string]any)["parameters"].([]any)
 	return slices.ContainsFunc(list, func(p any) bool { return p.(map[string]any)["name"] == name })
 }
 
@@ -137,12 +137,12 @@ func TestEveryAnswerIsAsDocumented(t *testing.T) {
 	none.await("there is no GPU", func(u contract.Update) bool { return u.Status == "no_gpu" })
 
 	d := readDocument(full, "/openapi.json")
-	paths := d.at("paths").(map[string]any)
+	paths := d.lookUp("paths").(map[string]any)
 	if len(paths) < 24 {
 		t.Fatalf("only %d paths are documented", len(paths))
 	}
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		if d.at("paths", path, "get") == nil {
+		if d.lookUp("paths", path, "get") == nil {
 			continue // TestWhatPeopleSayOfAlerts
 		}
 		taken := url.Values{}
@@ -182,7 +182,7 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 	p := start(t, lib.Env(), fast, "--alert-rules="+rulesFile(t, atOnce))
 	d := readDocument(p, "/asyncapi.json")
 
-	messages := d.at("components", "messages").(map[string]any)
+	messages := d.lookUp("components", "messages").(map[string]any)
 	for name, message := range messages {
 		for _, example := range message.(map[string]any)["examples"].([]any) {
 			text, err := json.Marshal(example.(map[string]any)["payload"])
@@ -194,7 +194,7 @@ func TestEveryEventIsAsDocumented(t *testing.T) {
 	}
 
 	ends := strings.TrimSuffix(p.url, "/")
-	if address := d.at("channels", "socket", "address"); address != "/ws" {
+	if address := d.lookUp("channels", "socket", "address"); address != "/ws" {
 		t.Errorf("the socket is documented at %v", address)
 	}
 	v := p.dial()

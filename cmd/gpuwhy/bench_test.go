@@ -82,9 +82,9 @@ func BenchmarkStartWithAPast(b *testing.B) {
 		}
 		return float64(took.Microseconds()) / 1000
 	}
-	median := func(of []float64) float64 {
-		slices.Sort(of)
-		return of[len(of)/2]
+	median := func(values []float64) float64 {
+		slices.Sort(values)
+		return values[len(values)/2]
 	}
 	var off, anew, again []float64
 	for b.Loop() {
@@ -155,11 +155,11 @@ func helpers(t testing.TB, pid int) (pids []int) {
 }
 
 // withHelpers adds up a figure of a program and of its helpers.
-func withHelpers[T float64 | time.Duration](t testing.TB, pid int, of func(pid int) T) T {
+func withHelpers[T float64 | time.Duration](t testing.TB, pid int, measure func(pid int) T) T {
 	t.Helper()
-	sum := of(pid)
+	sum := measure(pid)
 	for _, helper := range helpers(t, pid) {
-		sum += of(helper)
+		sum += measure(helper)
 	}
 	return sum
 }

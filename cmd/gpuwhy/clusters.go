@@ -32,9 +32,9 @@ func (f *clusterFileFlags) check() error {
 		return fmt.Errorf("%s: %s", f.Clusters, strings.ReplaceAll(err.Error(), "\n", "\n"+f.Clusters+": "))
 	}
 	for i := range file.Clusters {
-		of := &file.Clusters[i]
-		for key, path := range map[string]*string{"kubeconfig": &of.Kubeconfig, "token_file": &of.TokenFile, "ca_file": &of.CAFile} {
-			if *path, err = pathOf(f.Clusters+": "+of.ID+": "+key, *path); err != nil {
+		cluster := &file.Clusters[i]
+		for key, path := range map[string]*string{"kubeconfig": &cluster.Kubeconfig, "token_file": &cluster.TokenFile, "ca_file": &cluster.CAFile} {
+			if *path, err = pathOf(f.Clusters+": "+cluster.ID+": "+key, *path); err != nil {
 				return err
 			}
 		}

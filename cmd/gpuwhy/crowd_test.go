@@ -31,9 +31,9 @@ func (s sender) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // connect opens /ws from an address of this machine, or returns the refusal.
-func (p *program) connect(from string, header http.Header) (status int, detail string, v *viewer) {
+func (p *program) connect(source string, header http.Header) (status int, detail string, v *viewer) {
 	p.t.Helper()
-	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(source)}}
 	transport := &http.Transport{DialContext: dialer.DialContext}
 	p.t.Cleanup(transport.CloseIdleConnections)
 	v, err := p.view(client.Options{Transport: sender{transport, header}})
@@ -42,7 +42,7 @@ func (p *program) connect(from string, header http.Header) (status int, detail s
 	}
 	problem, ok := errors.AsType[*client.Problem](err)
 	if !ok {
-		p.t.Fatalf("dial from %s: %v", from, err)
+		p.t.Fatalf("dial from %s: %v", source, err)
 	}
 	if problem.After == 0 {
 		p.t.Errorf("status %d does not say when to try again", problem.Status)
@@ -86,10 +86,10 @@ func TestViewersOfAnAddress(t *testing.T) {
 func TestViewersBehindAProxy(t *testing.T) {
 	t.Parallel()
 	p := start(t, nil, "--source=simulate:rtx-4090", "--max-viewers-per-address=1", "--trusted-proxy=127.0.0.2,127.0.1.0/24")
-	forwarded := func(for_ string) http.Header { return http.Header{"X-Forwarded-For": {for_}} }
+	forwarded := func(address string) http.Header { return http.Header{"X-Forwarded-For": {address}} }
 	for _, tt := range []struct {
-		from, forwarded string
-		status          int
+		source, forwarded string
+		status            int
 	}{
 		{"127.0.0.2", "192.0.2.1", http.StatusSwitchingProtocols},
 		{"127.0.0.2", "192.0.2.1", http.StatusTooManyRequests},
@@ -100,8 +100,8 @@ func TestViewersBehindAProxy(t *testing.T) {
 		{"127.0.0.3", "192.0.2.2", http.StatusSwitchingProtocols},
 		{"127.0.0.3", "192.0.2.3", http.StatusTooManyRequests}, // it is no proxy, and forges
 	} {
-		if status, detail, _ := p.connect(tt.from, forwarded(tt.forwarded)); status != tt.status {
-			t.Errorf("%s for %s: %d, want %d: %s", tt.from, tt.forwarded, status, tt.status, detail)
+		if status, detail, _ := p.connect(tt.source, forwarded(tt.forwarded)); status != tt.status {
+			t.Errorf("%s for %s: %d, want %d: %s", tt.source, tt.forwarded, status, tt.status, detail)
 		}
 	}
 }

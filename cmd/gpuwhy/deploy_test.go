@@ -174,11 +174,11 @@ func TestDockerContextIsEnoughToBuild(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			to := filepath.Join(dir, strings.TrimPrefix(path, top))
-			if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			target := filepath.Join(dir, strings.TrimPrefix(path, top))
+			if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
 				return err
 			}
-			return os.WriteFile(to, content, 0o600)
+			return os.WriteFile(target, content, 0o600)
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -46,13 +46,13 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	heading := regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	notInAddress := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	leads := func(file, to string) bool {
-		if to == "" {
+	leads := func(file, anchor string) bool {
+		if anchor == "" {
 			_, err := fs.Stat(os.DirFS(top), file)
 			return err == nil
 		}
 		for _, h := range heading.FindAllStringSubmatch(readTop(t, file), -1) {
-			if strings.ReplaceAll(notInAddress.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == to {
+			if strings.ReplaceAll(notInAddress.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == anchor {
 				return true
 			}
 		}
@@ -64,7 +64,7 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 			return err
 		}
 		for _, l := range link.FindAllStringSubmatch(code.ReplaceAllString(readTop(t, page), ""), -1) {
-			file, to, _ := strings.Cut(l[1], "#")
+			file, anchor, _ := strings.Cut(l[1], "#")
 			if strings.Contains(file, "://") {
 				continue
 			}
@@ -72,7 +72,7 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 			if file = path.Join(path.Dir(page), file); strings.HasPrefix(l[1], "#") {
 				file = page
 			}
-			if !leads(file, to) {
+			if !leads(file, anchor) {
 				t.Errorf("%s links %s, which is not there", page, l[1])
 			}
 		}

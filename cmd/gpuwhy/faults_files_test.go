@@ -35,7 +35,7 @@ func (c *filed) replug() {
 	c.Helper()
 	c.card.Unplug()
 	c.until("it is out", func(u *contract.Update) bool {
-		return !is(at(c.card.Address), func(g *contract.UpdateGPU) bool { return g.State == "ok" })(u)
+		return !is(hasAddress(c.card.Address), func(g *contract.UpdateGPU) bool { return g.State == "ok" })(u)
 	})
 	c.card.Plug()
 }
@@ -43,10 +43,10 @@ func (c *filed) replug() {
 // files returns the files that are read of the card.
 func (c *filed) files() (all []string) {
 	c.Helper()
-	c.fault(at(c.card.Address))
+	c.fault(hasAddress(c.card.Address))
 	c.opened()
 	c.replug()
-	c.until("it is read", is(at(c.card.Address), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
+	c.until("it is read", is(hasAddress(c.card.Address), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
 	c.heard(4)
 	for _, name := range c.opened() {
 		if info, err := os.Stat(filepath.Join(c.root, name)); err == nil && info.Mode().IsRegular() {
@@ -66,7 +66,7 @@ func (c *filed) strike(name, fault string) string {
 	if err != nil {
 		c.Fatal(err)
 	}
-	whom := at(c.card.Address)
+	whom := hasAddress(c.card.Address)
 	c.opened()
 	c.fault(whom)
 	switch fault {

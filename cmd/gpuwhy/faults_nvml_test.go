@@ -169,7 +169,7 @@ func (w *workshop) strike(f, fault string, code int) string {
 	w.Helper()
 	d := w.place(f)
 	calls := func() int { return w.nvidia.Calls(f) }
-	whom := of("nvidia")
+	whom := hasVendor("nvidia")
 	begin := func() {
 		switch {
 		case code != 0:
@@ -182,7 +182,7 @@ func (w *workshop) strike(f, fault string, code int) string {
 	}
 	if d != nil {
 		calls = func() int { return d.Calls(f) }
-		whom = at(d.PCI)
+		whom = hasAddress(d.PCI)
 		begin = func() {
 			if older := newer[f]; older != nil {
 				d.Answer(13, older...)

@@ -47,7 +47,7 @@ func (a *asked) again(do func()) {
 	a.Helper()
 	first := a.m.Addresses()[0]
 	a.m.Sleep(first, true)
-	a.until("one sleeps", is(at(first), func(g *contract.UpdateGPU) bool { return g.State == "asleep" }))
+	a.until("one sleeps", is(hasAddress(first), func(g *contract.UpdateGPU) bool { return g.State == "asleep" }))
 	do()
 	a.m.Sleep(first, false)
 }
@@ -59,13 +59,13 @@ func strikeCommand(a *asked, command, fault string) string {
 	a.Helper()
 	line := spoils(command, fault)
 	struck := func(*contract.Update) bool { return a.m.Count("spoilt "+command+" "+fault) > 0 }
-	whom := of("nvidia")
+	whom := hasVendor("nvidia")
 	a.fault(whom)
 	if !strings.Contains(a.m.Read("faults"), line) {
 		a.again(func() { a.m.Fault(line) })
 	}
 	a.until(command+" is begun", struck)
-	a.until("the others are there", is(of("amd"), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
+	a.until("the others are there", is(hasVendor("amd"), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
 	a.heard(8)
 	outcome := a.words(whom)
 	if outcome == "" && len(a.u.Failures) == 1 {
@@ -105,15 +105,15 @@ var smiTroubles = []struct {
 
 func strikeDevice(a *asked, fault string, one bool) (outcome, said string) {
 	a.Helper()
-	whom := of("nvidia")
+	whom := hasVendor("nvidia")
 	if one {
 		first := a.m.Addresses()[0]
-		whom = at(first)
+		whom = hasAddress(first)
 		fault += " " + first
 	}
-	a.fault(of("nvidia")) // that all begin anew is of both
+	a.fault(hasVendor("nvidia")) // that all begin anew is of both
 	a.again(func() { a.m.Fault(fault) })
-	a.until("the first is awake", is(at(a.m.Addresses()[0]), func(g *contract.UpdateGPU) bool { return g.State != "asleep" }))
+	a.until("the first is awake", is(hasAddress(a.m.Addresses()[0]), func(g *contract.UpdateGPU) bool { return g.State != "asleep" }))
 	other := func(g *contract.UpdateGPU) bool { return !whom(g) }
 	a.until("the other is read", is(other, func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
 	a.fault(whom)

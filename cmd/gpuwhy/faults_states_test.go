@@ -38,34 +38,34 @@ func answers(code int) func(*workshop) {
 }
 
 var troubles = []trouble{
-	{name: "driver not loaded", whom: of("nvidia"), state: "not answering",
+	{name: "driver not loaded", whom: hasVendor("nvidia"), state: "not answering",
 		begin: func(w *workshop) { w.nvidia.Unload() }, end: func(w *workshop) { w.nvidia.Load() },
 		says: "its driver is not loaded"},
-	{name: "library and kernel module of different versions", more: true, whom: of("nvidia"),
+	{name: "library and kernel module of different versions", more: true, whom: hasVendor("nvidia"),
 		state: "not answering", says: "different versions", begin: func(w *workshop) { w.nvidia.Answer(18) }},
-	{name: "no permission", more: true, whom: of("nvidia"), state: "not answering", says: "is not allowed to talk",
+	{name: "no permission", more: true, whom: hasVendor("nvidia"), state: "not answering", says: "is not allowed to talk",
 		begin: func(w *workshop) { w.nvidia.Answer(4) }},
-	{name: "container lost its GPUs", whom: of("nvidia"), begin: func(w *workshop) { w.nvidia.Answer(999) },
+	{name: "container lost its GPUs", whom: hasVendor("nvidia"), begin: func(w *workshop) { w.nvidia.Answer(999) },
 		state: "not answering", says: "the container has lost its GPUs"},
-	{name: "driver finds no device", whom: of("nvidia"), state: "lost", says: "no longer lists",
+	{name: "driver finds no device", whom: hasVendor("nvidia"), state: "lost", says: "no longer lists",
 		begin: func(w *workshop) { w.nvidia.Together(func() { w.nvidia.Count(0); w.nvidia.Reload() }) },
 		end:   func(w *workshop) { w.nvidia.Count(4) }},
-	{name: "every call hangs", whom: of("nvidia"), begin: func(w *workshop) { w.nvidia.Hang() },
+	{name: "every call hangs", whom: hasVendor("nvidia"), begin: func(w *workshop) { w.nvidia.Hang() },
 		state: "not answering", says: "has not come back"},
-	{name: "driver goes away and comes back newer", whom: of("nvidia"), state: "ok",
+	{name: "driver goes away and comes back newer", whom: hasVendor("nvidia"), state: "ok",
 		begin: func(w *workshop) {
 			w.nvidia.Unload()
-			w.until("it is away", is(of("nvidia"), func(g *contract.UpdateGPU) bool { return g.State != "ok" }))
+			w.until("it is away", is(hasVendor("nvidia"), func(g *contract.UpdateGPU) bool { return g.State != "ok" }))
 			w.nvidia.SetDriver("599.99")
 			w.nvidia.Load()
 			w.until("it is newer", func(u *contract.Update) bool {
 				return slices.ContainsFunc(u.Drivers, func(d contract.Driver) bool { return d.Version.Or("") == "599.99" })
 			})
-			w.until("it answers", is(of("nvidia"), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
+			w.until("it answers", is(hasVendor("nvidia"), func(g *contract.UpdateGPU) bool { return g.State == "ok" }))
 		}},
-	{name: "driver comes back newer than the library", whom: of("nvidia"), state: "not answering", says: "restart gpuwhy",
+	{name: "driver comes back newer than the library", whom: hasVendor("nvidia"), state: "not answering", says: "restart gpuwhy",
 		begin: func(w *workshop) { w.nvidia.Together(func() { w.nvidia.Answer(18, "nvmlInit_v2"); w.nvidia.Reload() }) }},
-	{name: "fallen off the bus (XID 79)", whom: at(desktopAt), state: "lost", says: "XID 79",
+	{name: "fallen off the bus (XID 79)", whom: hasAddress(desktopAt), state: "lost", says: "XID 79",
 		begin: func(w *workshop) {
 			w.desktop().RaiseXID(79)
 			for range 3 {
@@ -73,28 +73,28 @@ var troubles = []trouble{
 			}
 			w.desktop().Lost()
 		}},
-	{name: "lost", more: true, whom: at(serverAt), state: "lost", says: "fallen off the bus",
+	{name: "lost", more: true, whom: hasAddress(serverAt), state: "lost", says: "fallen off the bus",
 		begin: func(w *workshop) { w.server().Lost() }},
-	{name: "needs a reset", whom: at(desktopAt), begin: answers(16), state: "not answering", says: "must be reset"},
-	{name: "not enough power", more: true, whom: at(desktopAt), begin: answers(8), state: "not answering", says: "power"},
-	{name: "driver gives up waiting", more: true, whom: at(desktopAt), begin: answers(10),
+	{name: "needs a reset", whom: hasAddress(desktopAt), begin: answers(16), state: "not answering", says: "must be reset"},
+	{name: "not enough power", more: true, whom: hasAddress(desktopAt), begin: answers(8), state: "not answering", says: "power"},
+	{name: "driver gives up waiting", more: true, whom: hasAddress(desktopAt), begin: answers(10),
 		state: "not answering", says: "gave up"},
-	{name: "a call hangs", whom: at(desktopAt), begin: func(w *workshop) { w.desktop().Hang("nvmlDeviceGetPowerUsage") },
+	{name: "a call hangs", whom: hasAddress(desktopAt), begin: func(w *workshop) { w.desktop().Hang("nvmlDeviceGetPowerUsage") },
 		state: "not answering", says: "has not come back"},
-	{name: "a call is slow", whom: at(desktopAt), state: "slow", says: "slow since",
+	{name: "a call is slow", whom: hasAddress(desktopAt), state: "slow", says: "slow since",
 		begin: func(w *workshop) { w.desktop().Slow(hurried+hurried/10, "nvmlDeviceGetPowerUsage") }},
-	{name: "AMD card taken out", more: true, whom: at(amdAt), state: "lost",
+	{name: "AMD card taken out", more: true, whom: hasAddress(amdAt), state: "lost",
 		begin: func(w *workshop) { w.amd.Unplug() }, end: func(w *workshop) { w.amd.Plug() }},
-	{name: "Intel card taken out", more: true, whom: at(arcAt), state: "lost",
+	{name: "Intel card taken out", more: true, whom: hasAddress(arcAt), state: "lost",
 		begin: func(w *workshop) { w.intel.Unplug() }, end: func(w *workshop) { w.intel.Plug() }},
-	{name: "empty name", whom: at(desktopAt), begin: func(w *workshop) { w.desktop().Set(fakenvml.Name, "") }, state: "ok",
+	{name: "empty name", whom: hasAddress(desktopAt), begin: func(w *workshop) { w.desktop().Set(fakenvml.Name, "") }, state: "ok",
 		end: func(w *workshop) { w.desktop().Set(fakenvml.Name, "NVIDIA GeForce RTX 4090") }, more: true},
-	{name: "processes that are not there", more: true, whom: at(desktopAt), state: "ok", begin: func(w *workshop) {
+	{name: "processes that are not there", more: true, whom: hasAddress(desktopAt), state: "ok", begin: func(w *workshop) {
 		w.desktop().SetProcesses(fakenvml.Process{PID: 4_194_999, Type: "compute", Memory: 1 << 62, SM: 4_000_000},
 			fakenvml.Process{PID: 0, Type: "compute"},
 			fakenvml.Process{PID: 1<<32 - 1, Type: "graphics", Memory: fakenvml.NotAvailable})
 	}, end: func(w *workshop) { w.desktop().SetProcesses() }},
-	{name: "process list grows while it is read", whom: at(desktopAt), state: "ok", begin: func(w *workshop) {
+	{name: "process list grows while it is read", whom: hasAddress(desktopAt), state: "ok", begin: func(w *workshop) {
 		var all []fakenvml.Process
 		for n := range 12 {
 			for range 40 {
@@ -129,7 +129,7 @@ func garbage(name, value string) trouble {
 		d.SetAll(wrong)
 	}
 	return trouble{
-		name: "every number is " + name, more: name != "2^63", whom: at(serverAt), state: "ok",
+		name: "every number is " + name, more: name != "2^63", whom: hasAddress(serverAt), state: "ok",
 		begin: func(w *workshop) { set(w.server(), fakenvml.H100().At(0x82)) },
 		end:   func(w *workshop) { w.server().SetAll(were) },
 	}
@@ -208,10 +208,10 @@ func failing(t *testing.T) (all []statement) {
 			"nvmlDeviceGetFanSpeedRPM", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses_v3",
 			"nvmlDeviceGetComputeRunningProcesses_v2",
 			"nvmlGpmQueryDeviceSupport", "nvmlDeviceGetJpgUtilization")
-		if !is(at(serverAt), func(g *contract.UpdateGPU) bool { return hasReadings(g) && len(g.Processes) == 1 })(&w.u) {
+		if !is(hasAddress(serverAt), func(g *contract.UpdateGPU) bool { return hasReadings(g) && len(g.Processes) == 1 })(&w.u) {
 			t.Errorf("%+v", w.u.GPUs)
 		}
-		all = append(all, statement{"library of an older driver", w.words(of("nvidia")), ""})
+		all = append(all, statement{"library of an older driver", w.words(hasVendor("nvidia")), ""})
 	})
 	t.Run("sixteen, of which two have the same UUID", func(t *testing.T) {
 		lib := fakenvml.Build(t)
@@ -223,7 +223,7 @@ func failing(t *testing.T) (all []statement) {
 		m := lib.Machine(t, gpus...)
 		s := newStand(t, start, lib.Env(), "--source=nvml", "--sysfs-root="+m.SysfsRoot, "--proc-root="+m.ProcRoot)
 		s.until("they are read", func(u *contract.Update) bool { return u.Answering == 16 })
-		whom := at(m.GPU(3).PCI)
+		whom := hasAddress(m.GPU(3).PCI)
 		s.fault(whom)
 		m.GPU(3).Hang()
 		s.until("one hangs", is(whom, func(g *contract.UpdateGPU) bool { return g.State == "not_answering" }))

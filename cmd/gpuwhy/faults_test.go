@@ -134,11 +134,11 @@ func is(which func(*contract.UpdateGPU) bool, so func(*contract.UpdateGPU) bool)
 
 func everyone(*contract.UpdateGPU) bool { return true }
 
-func at(address string) func(*contract.UpdateGPU) bool {
+func hasAddress(address string) func(*contract.UpdateGPU) bool {
 	return func(g *contract.UpdateGPU) bool { return g.PCIBusID == address }
 }
 
-func of(vendor string) func(*contract.UpdateGPU) bool {
+func hasVendor(vendor string) func(*contract.UpdateGPU) bool {
 	return func(g *contract.UpdateGPU) bool { return g.Vendor == vendor }
 }
 

@@ -267,8 +267,8 @@ func (c fleetJoin) asServed(env *environment, info *broker.Info) (host, port str
 
 // certified returns an error for a host of URLs that the server's certificate lacks. If nothing is known about the server, it returns nil.
 func certified(info *broker.Info, urls []string) error {
-	for _, of := range urls {
-		u, err := url.Parse(of)
+	for _, address := range urls {
+		u, err := url.Parse(address)
 		if err != nil || info == nil || info.Certified(u.Hostname()) {
 			continue
 		}

@@ -33,7 +33,10 @@ func TestFleetMembers(t *testing.T) {
 	w := hub.watch()
 	testkit.Until(t, "all of them", func() bool { return w.lives("server", "stays", "ended", "killed", "gone") })
 	why := func(node, says string) func() bool {
-		return func() bool { u, _ := w.of(node); return u.SilentSince != "" && strings.Contains(u.Reason, says) }
+		return func() bool {
+			u, _ := w.lastUpdate(node)
+			return u.SilentSince != "" && strings.Contains(u.Reason, says)
+		}
 	}
 
 	story := stories(t)
@@ -96,7 +99,7 @@ func TestFleetMembers(t *testing.T) {
 		var u contract.Update
 		testkit.Until(t, "the machine", func() bool {
 			send(1) // again, since it would be silent soon
-			u, _ = w.of("c:desk")
+			u, _ = w.lastUpdate("c:desk")
 			return len(u.GPUs) == 1 && u.SilentSince == ""
 		}, func() any { return u })
 		if value(t, "temperature", u.GPUs[0].Temperature.GPU) != 71 || !strings.Contains(u.Why, "train.py") {

@@ -157,8 +157,8 @@ func (w *watcher) note(m *client.Message) error {
 	return nil
 }
 
-// of returns a node's newest update.
-func (w *watcher) of(node string) (contract.Update, bool) {
+// lastUpdate returns a node's newest update.
+func (w *watcher) lastUpdate(node string) (contract.Update, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	u, ok := w.newest[node]
@@ -227,20 +227,20 @@ func (w *watcher) tell(hub int) {
 
 // A wire is a TCP connection between programs that can be cut.
 type wire struct {
-	ln   net.Listener
-	to   string
-	mu   sync.Mutex
-	cut  bool
-	open map[net.Conn]bool
+	ln     net.Listener
+	target string
+	mu     sync.Mutex
+	cut    bool
+	open   map[net.Conn]bool
 }
 
-func newWire(t *testing.T, to string) *wire {
+func newWire(t *testing.T, target string) *wire {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &wire{ln: ln, to: to, open: map[net.Conn]bool{}}
+	w := &wire{ln: ln, target: target, open: map[net.Conn]bool{}}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -262,7 +262,7 @@ func newWire(t *testing.T, to string) *wire {
 // carry carries one connection.
 func (w *wire) carry(c net.Conn) {
 	defer c.Close()
-	far, err := net.Dial("tcp", w.to)
+	far, err := net.Dial("tcp", w.target)
 	if err != nil {
 		return
 	}

@@ -74,13 +74,13 @@ func TestFleet(t *testing.T) {
 			testkit.Until(t, "the end of the alert", func() bool { return len(own.heard("lab:gpu-01", hot)) > n+1 })
 		}
 	}
-	same := func(what string, from []int) {
+	same := func(what string, begins []int) {
 		t.Helper()
 		want := own.heard("lab:gpu-01", hot)
 		for i, w := range watchers {
-			testkit.Until(t, what+": as many events at hub "+string(rune('1'+i)), func() bool { return len(w.heard("lab:gpu-01", hot)) >= len(want)-from[i] })
-			if got := w.heard("lab:gpu-01", hot); !slices.Equal(got, want[from[i]:]) {
-				t.Errorf("%s: hub %d told\n%q, want\n%q", what, i+1, got, want[from[i]:])
+			testkit.Until(t, what+": as many events at hub "+string(rune('1'+i)), func() bool { return len(w.heard("lab:gpu-01", hot)) >= len(want)-begins[i] })
+			if got := w.heard("lab:gpu-01", hot); !slices.Equal(got, want[begins[i]:]) {
+				t.Errorf("%s: hub %d told\n%q, want\n%q", what, i+1, got, want[begins[i]:])
 			}
 		}
 	}
@@ -108,9 +108,9 @@ func TestFleet(t *testing.T) {
 			if answer.StatusCode != http.StatusOK || !strings.Contains(string(page), "gpu-03") || !strings.Contains(string(page), "RTX 4090") {
 				t.Errorf("the page of gpu-03: %s\n%.500s", answer.Status, page)
 			}
-			var of contract.Update
-			if code := p.get("/node/lab:gpu-03/api/gpu/metrics", &of); code != http.StatusOK || of.Node != "lab:gpu-03" || len(of.GPUs) != 1 {
-				t.Errorf("/node/lab:gpu-03/api/gpu/metrics: %d, %+v", code, of)
+			var update contract.Update
+			if code := p.get("/node/lab:gpu-03/api/gpu/metrics", &update); code != http.StatusOK || update.Node != "lab:gpu-03" || len(update.GPUs) != 1 {
+				t.Errorf("/node/lab:gpu-03/api/gpu/metrics: %d, %+v", code, update)
 			}
 			var nodes []contract.ClusterNode
 			p.get("/api/v1/gpu/nodes?cluster_id=lab", &nodes)
@@ -128,13 +128,13 @@ func TestFleet(t *testing.T) {
 		blink(3)
 		same("alerts that come and go", []int{0, 0})
 		card.GPU(0).Set(fakenvml.Temperature, 90)
-		find := func(p *program) (of contract.Alert) {
+		find := func(p *program) (found contract.Alert) {
 			for _, a := range p.alerts().Alerts {
 				if a.Rule == hot && a.State != "resolved" {
-					of = a
+					found = a
 				}
 			}
-			return of
+			return found
 		}
 		testkit.Until(t, "the alert at both hubs", func() bool { return find(hubs[0]).ID != "" && find(hubs[1]).ID != "" })
 		id := find(hubs[0]).ID
@@ -158,16 +158,16 @@ func TestFleet(t *testing.T) {
 		testkit.Until(t, "its end", func() bool { return find(agents["gpu-01"]).ID == "" })
 		same("an alert that somebody knows of", []int{0, 0})
 	})
-	from := []int{0, 0}
+	begins := []int{0, 0}
 	story("a hub is killed", func(*testing.T) {
 		hubs[1].kill()
 		blink(1)
 		hubs[1] = f.hub("hub-2")
 		watchers[1] = hubs[1].watch()
-		from[1] = len(own.heard("lab:gpu-01", hot))
+		begins[1] = len(own.heard("lab:gpu-01", hot))
 		live("after a hub was killed")
 		blink(1)
-		same("after a hub was killed", from)
+		same("after a hub was killed", begins)
 	})
 	story("a machine is cut off", func(t *testing.T) {
 		work := fakenvml.Process{PID: uint32(os.Getpid()), Type: "compute", Memory: 3 << 30, SM: 9}
@@ -183,10 +183,10 @@ func TestFleet(t *testing.T) {
 		}
 		silence := func(i int) []string { return watchers[i].heard("lab:gpu-01", "node_silent")[told[i]:] }
 		link.set(true)
-		silent := func(w *watcher) bool { u, _ := w.of("lab:gpu-01"); return u.SilentSince != "" }
+		silent := func(w *watcher) bool { u, _ := w.lastUpdate("lab:gpu-01"); return u.SilentSince != "" }
 		testkit.Until(t, "gpu-01 is silent at both hubs", func() bool { return silent(watchers[0]) && silent(watchers[1]) })
 		for i, w := range watchers {
-			u, _ := w.of("lab:gpu-01")
+			u, _ := w.lastUpdate("lab:gpu-01")
 			if last := w.lastOf("lab:gpu-01"); u.SilentSince < last.Timestamp || !strings.Contains(u.Reason, "nothing arrives") || len(u.GPUs) != 1 {
 				t.Errorf("hub %d says of gpu-01: since %q (its last reading: %s), %q", i+1, u.SilentSince, last.Timestamp, u.Reason)
 			}
@@ -199,7 +199,7 @@ func TestFleet(t *testing.T) {
 		link.set(false)
 		live("after gpu-01 was cut off")
 		blink(1)
-		same("after gpu-01 was cut off", from)
+		same("after gpu-01 was cut off", begins)
 		for i := range watchers {
 			testkit.Until(t, "the end of the silence", func() bool { return len(silence(i)) >= 2 })
 			for n, said := range silence(i) { // of this one, and of others where the machine stood still
@@ -223,7 +223,7 @@ func TestFleet(t *testing.T) {
 		f.serve()
 		live("after NATS was restarted")
 		blink(1)
-		same("after NATS was restarted", from)
+		same("after NATS was restarted", begins)
 	})
 	for _, p := range append(slices.Collect(maps.Values(agents)), hubs...) {
 		quiet(t, p)
@@ -313,17 +313,17 @@ func quiet(t *testing.T, p *program) {
 }
 
 // samePast returns how a program's past of a machine differs from the machine's own; empty if it does not.
-func samePast(of, self *program, path string, from, to string) string {
+func samePast(asked, self *program, path string, from, to string) string {
 	query := "?from=" + from + "&to=" + to
 	var a, b contract.PastReadings
 	self.get("/api/gpu/readings"+query+"&tier=raw", &a)
-	of.get(path+"/api/gpu/readings"+query+"&tier=raw", &b)
+	asked.get(path+"/api/gpu/readings"+query+"&tier=raw", &b)
 	if len(a.Readings) < 3 || !reflect.DeepEqual(a.Readings, b.Readings) {
 		return fmt.Sprintf("%d readings, and itself %d", len(b.Readings), len(a.Readings))
 	}
 	var sa, sb contract.PastSessions
 	self.get("/api/gpu/sessions"+query, &sa)
-	of.get(path+"/api/gpu/sessions"+query, &sb)
+	asked.get(path+"/api/gpu/sessions"+query, &sb)
 	if len(sa.Sessions) == 0 || !reflect.DeepEqual(sa.Sessions, sb.Sessions) {
 		return fmt.Sprintf("the sessions %+v, and itself %+v", sb.Sessions, sa.Sessions)
 	}
@@ -337,7 +337,7 @@ func samePast(of, self *program, path string, from, to string) string {
 		}
 		return all
 	}
-	if ea, eb := events(self, ""), events(of, path); len(ea) < 4 || !slices.Equal(ea, eb) {
+	if ea, eb := events(self, ""), events(asked, path); len(ea) < 4 || !slices.Equal(ea, eb) {
 		return fmt.Sprintf("the events\n%q, and itself\n%q", eb, ea)
 	}
 	return ""

@@ -21,7 +21,7 @@ import (
 
 // leaked writes a day of minutes until now: jobs that take memory and give it back, then one that loses a tenth of a GiB a minute,
 // for two hours, until so many bytes are used.
-func leaked(t *testing.T, dir string, of store.Key, used float64) {
+func leaked(t *testing.T, dir string, key store.Key, used float64) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), sqlite.Options{File: filepath.Join(dir, historyFile), Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
@@ -29,7 +29,7 @@ func leaked(t *testing.T, dir string, of store.Key, used float64) {
 	}
 	const gib, leaks, aMinute = 1 << 30, 120, 0.1
 	r, column := rand.New(rand.NewPCG(7, 4)), store.DeviceColumns.Find("memory_used")
-	b := &store.Batch{Devices: []store.Device{{Node: of.Node, UUID: of.UUID}}}
+	b := &store.Batch{Devices: []store.Device{{Node: key.Node, UUID: key.UUID}}}
 	last := used/gib - aMinute*leaks
 	base, left, now := last, 0, time.Now().Truncate(time.Minute)
 	for i := 24 * 60; i > 0; i-- {
@@ -40,7 +40,7 @@ func leaked(t *testing.T, dir string, of store.Key, used float64) {
 			base = last
 		}
 		v := gib * (base + aMinute*float64(max(leaks-i, 0)) + 0.01*r.NormFloat64())
-		row := store.Row{Key: of, Tier: store.Minute, Time: now.Add(-time.Duration(i) * time.Minute), Readings: 12, Values: make([]store.Value, len(store.DeviceColumns))}
+		row := store.Row{Key: key, Tier: store.Minute, Time: now.Add(-time.Duration(i) * time.Minute), Readings: 12, Values: make([]store.Value, len(store.DeviceColumns))}
 		row.Values[column] = store.Value{Least: v, Mean: v, Most: v, Count: 12}
 		b.Rows = append(b.Rows, row)
 	}

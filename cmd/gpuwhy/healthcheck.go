@@ -87,7 +87,7 @@ func beside(proc string, own *addressFlags) (found *addressFlags, records bool) 
 		if err != nil || filepath.Base(args[0]) != filepath.Base(os.Args[0]) {
 			continue
 		}
-		if of, err := os.ReadFile(filepath.Join(dir, "cgroup")); err != nil || !bytes.Equal(of, group) { // another container, or the host
+		if theirs, err := os.ReadFile(filepath.Join(dir, "cgroup")); err != nil || !bytes.Equal(theirs, group) { // another container, or the host
 			continue
 		}
 		switch c, writes := settingsOf(args[1:]); {

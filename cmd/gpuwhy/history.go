@@ -81,17 +81,17 @@ func (f *keptFlags) server() postgres.Config {
 
 // ownServer is like server, for the program that writes there. It fails while the installation is unknown.
 func (d *daemon) ownServer() (postgres.Config, error) {
-	of := d.server()
+	server := d.server()
 	i, err := d.installation.Installation()
-	of.Owner = cmp.Or(i.ID, d.name())
-	return of, err
+	server.Owner = cmp.Or(i.ID, d.name())
+	return server, err
 }
 
 // newHistory returns where the past is kept, if anywhere. The first use opens it. A program that reads no machine keeps no past,
 // but may show the past that others keep on a server. node is the name of the only node that the program reads; empty for several.
-func (d *daemon) newHistory(as role, node string, log *slog.Logger) *past.Options {
+func (d *daemon) newHistory(r role, node string, log *slog.Logger) *past.Options {
 	kept, onServer := d.keepsHistory()
-	if !kept || as.reads == nil && !onServer {
+	if !kept || r.reads == nil && !onServer {
 		return nil
 	}
 	anew := make(chan struct{}, 1)
@@ -102,41 +102,41 @@ func (d *daemon) newHistory(as role, node string, log *slog.Logger) *past.Option
 		}
 	}
 	var outbox *deliver.Outbox
-	if as.publishes && !as.shows && !onServer { // a program that shows the fleet records it; a shared server needs no delivery
+	if r.publishes && !r.shows && !onServer { // a program that shows the fleet records it; a shared server needs no delivery
 		outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: log.With("part", "fleet"), Now: time.Now, Node: node, Installation: d.installation.ID})
 	}
 	open := func(ctx context.Context) (store.Store, error) {
 		switch {
-		case as.reads == nil:
+		case r.reads == nil:
 			return postgres.View(d.server())
 		case onServer:
-			of, err := d.ownServer()
+			server, err := d.ownServer()
 			if err != nil {
 				return nil, err
 			}
-			s, err := postgres.Open(of)
-			return s, d.adopt(ctx, s, err, as, node, log)
+			s, err := postgres.Open(server)
+			return s, d.adopt(ctx, s, err, r, node, log)
 		}
 		s, err := d.scribe.Open(ctx, scribe.Database{File: d.historyFile(), Begun: begun})
-		if err = d.adopt(ctx, s, err, as, node, log); err != nil || outbox == nil {
+		if err = d.adopt(ctx, s, err, r, node, log); err != nil || outbox == nil {
 			return s, err
 		}
 		return outbox.Attach(ctx, s)
 	}
 	return &past.Options{
-		Outbox: outbox, Collects: as.reads != nil && as.shows, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: as.reads == nil}
+		Outbox: outbox, Collects: r.reads != nil && r.shows, Place: d.historyPlace(), Store: &store.Later{Open: open}, Retention: d.retention, Price: d.ElectricityPrice, Permits: d.permits(), Anew: anew, ReadOnly: r.reads == nil}
 }
 
 // adopt moves this installation's data in the store to the machine's current name. err is the error of opening the store. adopt closes
 // the store after any other error.
-func (d *daemon) adopt(ctx context.Context, s store.Store, err error, as role, node string, log *slog.Logger) error {
+func (d *daemon) adopt(ctx context.Context, s store.Store, err error, r role, node string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
 	i, err := d.installation.Installation()
 	was := ""
 	if err == nil {
-		a := past.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: as.reads != nil && as.shows}
+		a := past.Adopter{Store: s, Installation: i.ID, Program: cmp.Or(node, d.name()), Node: node, Records: r.reads != nil && r.shows}
 		was, err = a.Adopt(ctx)
 	}
 	if err != nil {

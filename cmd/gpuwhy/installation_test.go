@@ -21,14 +21,14 @@ import (
 // sent under the new name.
 func TestAMachineWithAnotherName(t *testing.T) {
 	t.Parallel()
-	for _, on := range []string{"in a file", "on a server"} {
-		t.Run(on, func(t *testing.T) {
+	for _, place := range []string{"in a file", "on a server"} {
+		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			lib, m := machine(t, fakenvml.RTX4090())
 			m.GPU(0).Set(fakenvml.Temperature, 88)
 			dir, rules := t.TempDir(), rulesFile(t, onlyRules("{name: hot, above: 80, hold: 0s, enabled: true}", "{name: ecc}"))
 			history := "--history=sqlite"
-			if on == "on a server" {
+			if place == "on a server" {
 				history = "--history=" + postgresServer(t).Schema()
 			}
 			begin := func(name string) *program {
@@ -75,7 +75,7 @@ func TestAMachineWithAnotherName(t *testing.T) {
 				t.Fatal(err)
 			}
 			st := inFile
-			if on == "on a server" {
+			if place == "on a server" {
 				st = func(t *testing.T, _ string) store.Store {
 					return onServer(t, strings.TrimPrefix(history, "--history="))
 				}

@@ -63,11 +63,11 @@ http {
 
 // newProxy makes an nginx of a file of deploy/nginx that leads to the address,
 // with more replacements in it, and starts it. It ends with the test.
-func newProxy(t testing.TB, file, to string, replace ...string) *proxy {
+func newProxy(t testing.TB, file, upstream string, replace ...string) *proxy {
 	t.Helper()
 	p := &proxy{t: t, dir: t.TempDir(), addr: freeAddress(t)}
 	text := readTop(t, "deploy/nginx/"+file)
-	replace = append([]string{"127.0.0.1:8003", to, "listen 80", "listen " + p.addr}, replace...)
+	replace = append([]string{"127.0.0.1:8003", upstream, "listen 80", "listen " + p.addr}, replace...)
 	for i := 0; i < len(replace); i += 2 {
 		if !strings.Contains(text, replace[i]) {
 			t.Fatalf("%s has no %q", file, replace[i])

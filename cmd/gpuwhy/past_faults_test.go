@@ -383,8 +383,8 @@ func TestAPastThatHangs(t *testing.T) {
 		for _, path := range []string{"/api/gpu/sessions", "/api/gpu/history?from=-1h", "/past", "/api/gpu/at", "/api/health"} {
 			all.Go(func() {
 				// On a busy machine no snapshot may have been written before: then nothing is kept of now.
-				of := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusNotFound}
-				if answer, _ := p.fetch(path, nil); !slices.Contains(of[:2], answer.StatusCode) && (path != "/api/gpu/at" || answer.StatusCode != of[2]) {
+				codes := []int{http.StatusOK, http.StatusServiceUnavailable, http.StatusNotFound}
+				if answer, _ := p.fetch(path, nil); !slices.Contains(codes[:2], answer.StatusCode) && (path != "/api/gpu/at" || answer.StatusCode != codes[2]) {
 					t.Errorf("%s: %d", path, answer.StatusCode)
 				}
 			})
@@ -435,16 +435,16 @@ func (p *program) framed(t *testing.T, processes int) string {
 	}
 	p.await("all processes are known", func(u contract.Update) bool { return known(&u) })
 	p.remembered()
-	var at contract.PastMoment
+	var then contract.PastMoment
 	testkit.Until(t, "a snapshot has all processes", func() bool {
-		return p.get("/api/gpu/at", &at) == http.StatusOK && known(&at.Then)
-	}, func() any { return at })
+		return p.get("/api/gpu/at", &then) == http.StatusOK && known(&then.Then)
+	}, func() any { return then })
 	var list contract.PastSessions
 	testkit.Until(t, "each process has a session", func() bool {
 		p.get("/api/gpu/sessions?from=10m", &list)
 		return len(list.Sessions) == processes
 	}, func() any { return list })
-	return at.Found
+	return then.Found
 }
 
 // Command lines of other users are stored only as far as they may be shown, in sessions and in whole snapshots.
@@ -497,11 +497,11 @@ func TestCommandLinesInThePast(t *testing.T) {
 				fmt.Fprintf(&kept, "%+v\n", c)
 			}
 			text := kept.String()
-			if has := strings.Contains(text, others); has != tt.other || sessions != 2 {
-				t.Errorf("of %d sessions another user's command line is kept: %t", sessions, has)
+			if kept := strings.Contains(text, others); kept != tt.other || sessions != 2 {
+				t.Errorf("of %d sessions another user's command line is kept: %t", sessions, kept)
 			}
-			if has := strings.Contains(text, "of-ours"); has != (tt.show != "none") || strings.Contains(text, password) {
-				t.Errorf("our own command line is kept: %t, or with its password", has)
+			if kept := strings.Contains(text, "of-ours"); kept != (tt.show != "none") || strings.Contains(text, password) {
+				t.Errorf("our own command line is kept: %t, or with its password", kept)
 			}
 		})
 	}

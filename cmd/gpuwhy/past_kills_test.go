@@ -88,8 +88,8 @@ func (l *killed) life(rounds int) time.Duration {
 		}
 		list, _ := p.readings("power_draw", "from=-10m")
 		for i := range list {
-			if at := moment(l, &list[i].Time); at.After(answered) {
-				answered = at
+			if happened := moment(l, &list[i].Time); happened.After(answered) {
+				answered = happened
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (l *killed) look() (newest time.Time) {
 	}
 	type minute struct {
 		past.Key
-		at time.Time
+		begin time.Time
 	}
 	raw := map[minute]int{}
 	for r, err := range s.Rows(ctx, past.Query{}) {
@@ -145,15 +145,15 @@ func (l *killed) look() (newest time.Time) {
 		open[minute{b.Key, b.Time.UTC()}] = true
 	}
 	for r, err := range s.Rows(ctx, past.Query{Tier: past.Minute}) {
-		of := minute{r.Key, r.Time.UTC()}
-		if err != nil || !open[of] && r.Readings != raw[of] {
-			l.Fatalf("life %d: the minute %v has %d readings, and says %d, %v", l.lives, of.at, raw[of], r.Readings, err)
+		key := minute{r.Key, r.Time.UTC()}
+		if err != nil || !open[key] && r.Readings != raw[key] {
+			l.Fatalf("life %d: the minute %v has %d readings, and says %d, %v", l.lives, key.begin, raw[key], r.Readings, err)
 		}
-		open[of] = true
+		open[key] = true
 	}
-	for of, n := range raw {
-		if !open[of] {
-			l.Errorf("life %d: %d readings of %v are in no minute", l.lives, n, of.at)
+	for key, n := range raw {
+		if !open[key] {
+			l.Errorf("life %d: %d readings of %v are in no minute", l.lives, n, key.begin)
 		}
 	}
 	type process struct {
@@ -165,8 +165,8 @@ func (l *killed) look() (newest time.Time) {
 		if err != nil {
 			l.Fatal(err)
 		}
-		of := process{e.Key, e.PID}
-		if sessions[of] = append(sessions[of], e); e.To.Before(e.From) || e.Seen > e.To.Sub(e.From) || e.Joules > 1000*e.Seen.Seconds() {
+		key := process{e.Key, e.PID}
+		if sessions[key] = append(sessions[key], e); e.To.Before(e.From) || e.Seen > e.To.Sub(e.From) || e.Joules > 1000*e.Seen.Seconds() {
 			l.Errorf("life %d: the session is %+v", l.lives, e)
 		}
 	}

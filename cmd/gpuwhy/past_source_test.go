@@ -33,7 +33,7 @@ func TestThePastWithoutAServer(t *testing.T) {
 	p := start(t, lib.Env(), fast, "--state-dir="+dir, "--electricity-price=0.3")
 	p.await("it answers", func(u contract.Update) bool { return u.Answering == 1 })
 	p.remembered()
-	of := func(args ...string) []string {
+	offline := func(args ...string) []string {
 		return append(args, noServer, "--state-dir="+dir, "--electricity-price=0.3")
 	}
 	keys := func(r result) (pids []int) {
@@ -48,7 +48,7 @@ func TestThePastWithoutAServer(t *testing.T) {
 		return pids
 	}
 	asked := keys(command(t, nil, "sessions", "10m", "--json", "--url="+p.url))
-	read := keys(command(t, nil, of("sessions", "10m", "--json")...))
+	read := keys(command(t, nil, offline("sessions", "10m", "--json")...))
 	if len(asked) == 0 || len(asked) != len(read) {
 		t.Errorf("asked of the program %v, read from its file %v", asked, read)
 	}
@@ -60,18 +60,18 @@ func TestThePastWithoutAServer(t *testing.T) {
 		{"usage", "--by", "gpu", "--json"}, {"usage", "10m"}, {"past", "-10m"}, {"sessions", "-10m..-0s"}, {"usage", "--since", "-10m"}, {"past", "-10m", "--csv"},
 		{"history", "export", "readings", "-10m"},
 	} {
-		r := command(t, nil, of(args...)...)
+		r := command(t, nil, offline(args...)...)
 		if r.code != exitOK || len(r.stdout) < 40 || !strings.Contains(r.stderr, "the answer is from "+filepath.Join(dir, historyFile)) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
-	if after := keys(command(t, nil, of("sessions", "10m", "--json")...)); len(after) != len(asked) {
+	if after := keys(command(t, nil, offline("sessions", "10m", "--json")...)); len(after) != len(asked) {
 		t.Errorf("after it was killed %v, before %v", after, asked)
 	}
-	if r := command(t, nil, of("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the time span once") {
+	if r := command(t, nil, offline("usage", "10m", "--since=5m")...); r.code != exitUsage || !strings.Contains(r.stderr, "give the time span once") {
 		t.Errorf("%+v", r)
 	}
-	if r := command(t, nil, of("past", "10m", "--tz=Pacific/Apia")...); !strings.Contains(r.stdout, " (Pacific/Apia):\n") {
+	if r := command(t, nil, offline("past", "10m", "--tz=Pacific/Apia")...); !strings.Contains(r.stdout, " (Pacific/Apia):\n") {
 		t.Errorf("%+v", r)
 	}
 	for want, args := range map[string][]string{
@@ -79,7 +79,7 @@ func TestThePastWithoutAServer(t *testing.T) {
 		`no history is kept for GPU "9"`: {"sessions", "--gpu=9"},
 		`unknown time zone "Nowhere"`:    {"usage", "--tz=Nowhere"},
 	} {
-		if r := command(t, nil, of(args...)...); r.code != exitError || r.stdout != "" || !strings.Contains(r.stderr, want) {
+		if r := command(t, nil, offline(args...)...); r.code != exitError || r.stdout != "" || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}

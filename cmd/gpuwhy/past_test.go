@@ -26,10 +26,10 @@ import (
 func (p *program) remembered() (reading string) {
 	p.t.Helper()
 	u := p.await("there is a reading", func(contract.Update) bool { return true })
-	at := moment(p.t, &u.Timestamp).Truncate(time.Millisecond) // as it is kept
+	stamp := moment(p.t, &u.Timestamp).Truncate(time.Millisecond) // as it is kept
 	testkit.Until(p.t, "the past has the reading of "+u.Timestamp, func() bool {
 		// In a database of several programs, readings of another are no news of this one.
-		list, ok := p.readings("power_draw", "from="+at.Format(time.RFC3339Nano)+"&node="+url.QueryEscape(u.Node))
+		list, ok := p.readings("power_draw", "from="+stamp.Format(time.RFC3339Nano)+"&node="+url.QueryEscape(u.Node))
 		return ok && len(list) > 0
 	})
 	return u.Timestamp
@@ -127,9 +127,9 @@ func TestThePastSurvivesAKill(t *testing.T) {
 	if len(events.Events) != 2 {
 		t.Errorf("it started twice: %+v", events.Events)
 	}
-	var at contract.PastMoment
-	if status := p.get("/api/gpu/at", &at); status != http.StatusOK || len(at.Then.GPUs) != 1 || at.Then.Headline == "" {
-		t.Errorf("as it was: status %d, %+v", status, at)
+	var then contract.PastMoment
+	if status := p.get("/api/gpu/at", &then); status != http.StatusOK || len(then.Then.GPUs) != 1 || then.Then.Headline == "" {
+		t.Errorf("as it was: status %d, %+v", status, then)
 	}
 	for _, args := range [][]string{{"past", "10m"}, {"past", "10m", "0"}, {"sessions", "10m"}, {"usage", "--since", "10m", "--by", "process"}, {"usage", "--csv"}, {"sessions", "--json"}} {
 		r := inside(append(args, "--url="+p.url)...)
@@ -168,7 +168,7 @@ func TestARestartIsNoNewsOfAnAlert(t *testing.T) {
 	stands().get("/api/events?from=-10m", &events)
 	fired := 0
 	for _, e := range events.Events {
-		if of, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert && of != "fired" {
+		if news, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert && news != "fired" {
 			t.Errorf("%+v", e)
 		} else if isAlert && strings.Contains(e.ID, "alert warm-") {
 			fired++
@@ -286,7 +286,7 @@ func TestASimulatedPastIsSaidToBe(t *testing.T) {
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	of := func(args ...string) string {
+	output := func(args ...string) string {
 		t.Helper()
 		r := command(t, nil, append(args, noServer, "--state-dir="+dir)...)
 		if r.code != exitOK {
@@ -295,17 +295,17 @@ func TestASimulatedPastIsSaidToBe(t *testing.T) {
 		return r.stdout
 	}
 	for _, args := range [][]string{{"past", "10m"}, {"sessions", "10m"}, {"usage", "--since", "10m"}} {
-		if got := of(args...); !strings.Contains(got, "SIMULATED: none of these readings is real.") {
+		if got := output(args...); !strings.Contains(got, "SIMULATED: none of these readings is real.") {
 			t.Errorf("%v: %s", args, got)
 		}
-		if got := of(append(args, "--json")...); !strings.Contains(strings.Join(strings.Fields(got), ""), `"gpu_kinds":["simulated"]`) {
+		if got := output(append(args, "--json")...); !strings.Contains(strings.Join(strings.Fields(got), ""), `"gpu_kinds":["simulated"]`) {
 			t.Errorf("%v --json: %s", args, got)
 		}
 	}
 	for _, args := range [][]string{
 		{"sessions", "10m", "--csv"}, {"usage", "--since", "10m", "--csv"}, {"history", "export", "readings", "10m"}, {"history", "export", "causes", "10m"},
 	} {
-		if got := of(args...); !strings.Contains(got, "gpu_kind") || !strings.Contains(got, "simulated") {
+		if got := output(args...); !strings.Contains(got, "gpu_kind") || !strings.Contains(got, "simulated") {
 			t.Errorf("%v: %s", args, got)
 		}
 	}

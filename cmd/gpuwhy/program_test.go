@@ -452,9 +452,9 @@ func moment(t testing.TB, text *string) time.Time {
 	if text == nil {
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, *text)
+	parsed, err := time.Parse(time.RFC3339, *text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at
+	return parsed
 }

@@ -70,13 +70,13 @@ func TestUsageOfAFleet(t *testing.T) {
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
 	}
-	usage := func(args ...string) (of contract.PastUsage) {
+	usage := func(args ...string) (answer contract.PastUsage) {
 		t.Helper()
 		r := command(t, nil, append([]string{"usage", "3h", "--json", noServer, "--history=" + address}, args...)...)
-		if err := json.Unmarshal([]byte(r.stdout), &of); err != nil || r.code != exitOK {
+		if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.code != exitOK {
 			t.Fatalf("%+v: %v", r, err)
 		}
-		return of
+		return answer
 	}
 	all := usage()
 	if len(all.Rows) != 10 || all.Rows[0].Sessions != 10 || all.Rows[9].Sessions != 10 {

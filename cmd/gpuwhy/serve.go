@@ -48,7 +48,7 @@ type daemon struct {
 }
 
 // run runs the program until the context ends.
-func (env *environment) run(flags *programFlags, as role) (err error) {
+func (env *environment) run(flags *programFlags, r role) (err error) {
 	d := &daemon{programFlags: flags}
 	rules, _ := d.rules() // its errors are reported when it is used
 	env.tellUnknown(variablesOf(rules))
@@ -68,9 +68,9 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 	d.warnOpenState(env.log)
 	defer func() { err = errors.Join(err, release()) }()
 	var in []*reading.Inputs
-	if as.reads != nil {
-		as.reads.helpers = d.helperPids
-		if in, err = as.reads.inputs(env.log); err != nil {
+	if r.reads != nil {
+		r.reads.helpers = d.helperPids
+		if in, err = r.reads.inputs(env.log); err != nil {
 			return err
 		}
 	}
@@ -78,7 +78,7 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 	if d.scribe != nil {
 		options.Files = d.scribe
 	}
-	if options.Fleet, err = env.newFleet(d, as, in); err != nil {
+	if options.Fleet, err = env.newFleet(d, r, in); err != nil {
 		if env.ctx.Err() != nil { // stopped while the fleet's server was starting, which is no error
 			err = nil
 		}
@@ -88,13 +88,13 @@ func (env *environment) run(flags *programFlags, as role) (err error) {
 		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
 	}
 	share(len(d.helpers()))
-	options.History = d.newHistory(as, only(in), env.log)
+	options.History = d.newHistory(r, only(in), env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {
 		return usageError{err}
 	}
 	var ln net.Listener
-	if as.page {
+	if r.page {
 		if ln, err = listen(env.ctx, "listen", d.address()); err != nil {
 			return errors.Join(err, a.Close())
 		}

@@ -137,16 +137,16 @@ func unknownVariables(environ []string, others []string) (notes []string) {
 	})
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		of, ours := strings.CutPrefix(name, variables)
+		variable, ours := strings.CutPrefix(name, variables)
 		switch {
 		case !ours, value == "", slices.Contains(others, name):
 			continue
 		case kubernetesVariable().MatchString(name), kubernetesPort().MatchString(entry):
 			continue
-		case slices.Contains(known(), of):
+		case slices.Contains(known(), variable):
 			continue
 		}
-		like := cmp.Or(otherWords[of], nearest.Name(of, known()))
+		like := cmp.Or(otherWords[variable], nearest.Name(variable, known()))
 		hint := "'gpuwhy --help' lists the flags; a variable is GPUWHY_ followed by the flag's name in capitals"
 		if like != "" {
 			hint = "did you mean " + variables + like + "?"

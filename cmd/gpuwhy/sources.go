@@ -81,9 +81,9 @@ func (f *sourceFlags) live() bool {
 
 // wrong returns what is wrong with the list of sources; "" for nothing.
 func (f *sourceFlags) wrong() string {
-	of := "must be auto, or some of " + strings.Join(realSources, ", ") + " separated by commas, or simulate:PROFILE, or replay:DIR"
+	message := "must be auto, or some of " + strings.Join(realSources, ", ") + " separated by commas, or simulate:PROFILE, or replay:DIR"
 	if len(f.Source) == 0 {
-		return of
+		return message
 	}
 	if profile, ok := f.simulates(); ok {
 		if _, err := sim.Nodes(profile, time.Now); err != nil {
@@ -105,7 +105,7 @@ func (f *sourceFlags) wrong() string {
 		case slices.Contains(f.Source[:i], name):
 			return fmt.Sprintf("%q is named twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
-			return of
+			return message
 		}
 	}
 	return ""

@@ -136,7 +136,7 @@ const (
 
 // server returns an answerer that asks a running gpuwhy.
 func (c whyCommand) server(env *environment) (answerer, error) {
-	from, err := c.client(c.URL, client.Options{Retry: askPatient, Flag: "--url"})
+	server, err := c.client(c.URL, client.Options{Retry: askPatient, Flag: "--url"})
 	if err != nil {
 		return nil, err
 	}
@@ -149,14 +149,14 @@ func (c whyCommand) server(env *environment) (answerer, error) {
 		}
 		next = time.After(askEvery)
 		if c.GPU == "" {
-			return say(env.ctx, from, client.GetWhy(), sayAll)
+			return say(env.ctx, server, client.GetWhy(), sayAll)
 		}
-		return say(env.ctx, from, client.GetWhyOfOne(c.GPU), sayOne)
+		return say(env.ctx, server, client.GetWhyOfOne(c.GPU), sayOne)
 	}, nil
 }
 
-func say[A any](ctx context.Context, from *client.Client, call client.Call[A], form func(*A) said) (said, error) {
-	answer, err := client.Do(ctx, from, call)
+func say[A any](ctx context.Context, server *client.Client, call client.Call[A], form func(*A) said) (said, error) {
+	answer, err := client.Do(ctx, server, call)
 	if p, ok := errors.AsType[*client.Problem](err); ok {
 		err = fmt.Errorf("%s: %s", p.Line, term.Printable(p.Detail))
 	}

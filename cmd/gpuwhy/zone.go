@@ -16,8 +16,8 @@ func named(zone *time.Location, etc string) *time.Location {
 	link, _ := os.Readlink(filepath.Join(etc, "localtime"))   // on Linux and macOS
 	written, _ := os.ReadFile(filepath.Join(etc, "timezone")) // on Debian where it is a copy
 	for _, name := range []string{zone.String(), link, string(written)} {
-		if _, of, isPath := strings.Cut(name, "zoneinfo/"); isPath {
-			name = of
+		if _, zone, isPath := strings.Cut(name, "zoneinfo/"); isPath {
+			name = zone
 		}
 		if name = strings.TrimPrefix(strings.TrimSpace(name), "posix/"); name == "Etc/UTC" {
 			name = "UTC"

@@ -69,8 +69,8 @@ func (o Origins) Of(source string) string {
 	if source == gpu.SourceKubernetes {
 		source = gpu.SourceNvidiaSMI
 	}
-	if from, ok := o[source]; ok {
-		return from
+	if call, ok := o[source]; ok {
+		return call
 	}
 	switch source {
 	case gpu.SourceAMD, gpu.SourceIntel, gpu.SourceNvidiaSMI:
@@ -145,8 +145,8 @@ func (r *Row) Number(d *gpu.Device) gpu.Reading[float64] { return Number(r.At(d)
 // An option sets one more field of a row.
 type option func(*Row)
 
-func of(id string, at func(*gpu.Device) Ref, options ...option) *Row {
-	return newRow(Row{ID: id, At: at, Unit: unitOf(at(new(gpu.Device)))}, options)
+func row(id string, locate func(*gpu.Device) Ref, options ...option) *Row {
+	return newRow(Row{ID: id, At: locate, Unit: unitOf(locate(new(gpu.Device)))}, options)
 }
 
 func newRow(r Row, options []option) *Row {
@@ -170,14 +170,14 @@ var files = map[string]map[string]string{gpu.SourceAMD: ofAMD, gpu.SourceIntel: 
 
 // parts makes rows for each element of a list, given the list's key in the JSON of a device.
 func parts[P any](key string, list func(*gpu.Device) []P, name func(int, *P) string) func(string, func(*P) Ref, ...option) *Row {
-	return func(id string, at func(*P) Ref, options ...option) *Row {
+	return func(id string, locate func(*P) Ref, options ...option) *Row {
 		each := func(d *gpu.Device, visit func(string, Ref)) {
 			parts := list(d)
 			for i := range parts {
-				visit(name(i, &parts[i]), at(&parts[i]))
+				visit(name(i, &parts[i]), locate(&parts[i]))
 			}
 		}
-		return newRow(Row{ID: id, List: key, Unit: unitOf(at(new(P))), each: each}, options)
+		return newRow(Row{ID: id, List: key, Unit: unitOf(locate(new(P))), each: each}, options)
 	}
 }
 
@@ -210,9 +210,9 @@ func otel(name string) option       { return func(r *Row) { r.OTel = name } }
 func kept(name string) option       { return func(r *Row) { r.Kept = name } }
 func past(p Past) option            { return func(r *Row) { r.Past = p } }
 func unit(u Unit) option            { return func(r *Row) { r.Unit = u } }
-func from(o Origins) option         { return func(r *Row) { r.From = o } }
-func nvml(call string) option       { return from(Origins{gpu.SourceNVML: call}) }
-func kubernetes(call string) option { return from(Origins{"": call}) } // whatever the source of the device
+func origins(o Origins) option      { return func(r *Row) { r.From = o } }
+func nvml(call string) option       { return origins(Origins{gpu.SourceNVML: call}) }
+func kubernetes(call string) option { return origins(Origins{"": call}) } // whatever the source of the device
 func measured(call string) option   { return func(r *Row) { r.Measured = Origins{gpu.SourceNVML: call} } }
 
 // migGPM is gpm for a GPU instance in MIG mode.

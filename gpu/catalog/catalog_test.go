@@ -121,14 +121,14 @@ func TestPathsAreOnTheWire(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r := range catalog.All() {
-		at := any(device)
+		value := any(device)
 		if r.Path == "" || r.List != "" {
 			continue
 		}
 		for name := range strings.SplitSeq(r.Path, ".") {
-			fields, _ := at.(map[string]any)
+			fields, _ := value.(map[string]any)
 			var ok bool
-			if at, ok = fields[name]; !ok {
+			if value, ok = fields[name]; !ok {
 				t.Errorf("%s: there is no %s in the JSON of a device", r.ID, r.Path)
 				break
 			}

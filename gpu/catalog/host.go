@@ -51,9 +51,9 @@ var OfHost = []HostRow{
 func toFloat[T ~float64](v T) float64 { return float64(v) }
 
 // most returns the highest trusted value that counts.
-func most[T any](list []T, of func(*T) (r gpu.Reading[float64], counts bool)) (out gpu.Reading[float64]) {
+func most[T any](list []T, value func(*T) (r gpu.Reading[float64], counts bool)) (out gpu.Reading[float64]) {
 	for i := range list {
-		r, counts := of(&list[i])
+		r, counts := value(&list[i])
 		if v, ok := r.Trusted(); ok && counts && !(v <= out.Or(v-1)) {
 			out = r
 		}
@@ -62,9 +62,9 @@ func most[T any](list []T, of func(*T) (r gpu.Reading[float64], counts bool)) (o
 }
 
 // sum adds up rates in megabytes per second; absent if none is known.
-func sum[T any](list []T, of func(*T) []gpu.Reading[gpu.BytesPerSecond]) (out gpu.Reading[float64]) {
+func sum[T any](list []T, rates func(*T) []gpu.Reading[gpu.BytesPerSecond]) (out gpu.Reading[float64]) {
 	for i := range list {
-		for _, r := range of(&list[i]) {
+		for _, r := range rates(&list[i]) {
 			if v, ok := r.Trusted(); ok {
 				out = gpu.Of(out.Or(0) + float64(v)/1e6)
 			}

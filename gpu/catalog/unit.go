@@ -98,8 +98,8 @@ func number[T ~float64 | ~uint64 | ~int](r *gpu.Reading[T]) gpu.Reading[float64]
 	return gpu.Map(*r, func(v T) float64 { return float64(v) })
 }
 
-func zeroOne(on bool) float64 {
-	if on {
+func zeroOne(set bool) float64 {
+	if set {
 		return 1
 	}
 	return 0

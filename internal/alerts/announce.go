@@ -16,8 +16,8 @@ import (
 // standing alerts encoded for new viewers. Alerts of nodes without changes are not encoded again.
 func (r *Room) announceAll(nodes []string, changes []alert.Change, standing []alert.Alert) {
 	now := r.Newest()
-	r.notifier.Notify(changes, func(of *alert.Alert) *notify.Answer {
-		if p, ok := now.Device(of.Device.Node, of.Device.UUID); ok {
+	r.notifier.Notify(changes, func(a *alert.Alert) *notify.Answer {
+		if p, ok := now.Device(a.Device.Node, a.Device.UUID); ok {
 			return p.Why
 		}
 		return nil
@@ -34,16 +34,16 @@ func (r *Room) announceAll(nodes []string, changes []alert.Change, standing []al
 	}
 	known := make(map[string]func() []hub.Event, len(standing))
 	stand := make([]func() []hub.Event, len(standing))
-	for i, of := range standing {
-		event := r.standing[of.ID]
-		if event == nil || nodes == nil || anew[of.Device.Node] {
+	for i, a := range standing {
+		event := r.standing[a.ID]
+		if event == nil || nodes == nil || anew[a.Device.Node] {
 			about := now
-			if m, ok := now.Node(of.Device.Node); ok {
+			if m, ok := now.Node(a.Device.Node); ok {
 				about = m.Alone() // so that no Moment of another node is held
 			}
-			event = sync.OnceValue(func() []hub.Event { return r.appendEvent(nil, contract.NameOf(of.Rule, alert.Fired), &of, about) })
+			event = sync.OnceValue(func() []hub.Event { return r.appendEvent(nil, contract.NameOf(a.Rule, alert.Fired), &a, about) })
 		}
-		known[of.ID], stand[i] = event, event
+		known[a.ID], stand[i] = event, event
 	}
 	r.standing, r.stand = known, stand
 	r.announce(news)
@@ -64,20 +64,20 @@ func (r *Room) announce(news []hub.Event) {
 			all = append(all, event()...)
 		}
 		now := r.Newest()
-		for _, of := range r.Book.Others() {
-			all = r.appendEvent(all, contract.NameOf(of.Rule, alert.Fired), &of, now)
+		for _, other := range r.Book.Others() {
+			all = r.appendEvent(all, contract.NameOf(other.Rule, alert.Fired), &other, now)
 		}
 		return all
 	})
 }
 
-func (r *Room) appendEvent(events []hub.Event, name string, of *alert.Alert, now *insight.Fleet) []hub.Event {
-	data, err := json.Marshal(contract.NewAlert(of, now))
+func (r *Room) appendEvent(events []hub.Event, name string, a *alert.Alert, now *insight.Fleet) []hub.Event {
+	data, err := json.Marshal(contract.NewAlert(a, now))
 	if err != nil {
-		r.cfg.Log.Error("can't encode an alert", "alert", of.ID, "err", err)
+		r.cfg.Log.Error("can't encode an alert", "alert", a.ID, "err", err)
 		return events
 	}
-	return append(events, hub.Event{Name: name, Node: of.Device.Node, UUID: of.Device.UUID, Index: of.Device.Index, Data: data})
+	return append(events, hub.Event{Name: name, Node: a.Device.Node, UUID: a.Device.UUID, Index: a.Device.Index, Data: data})
 }
 
 // toldAnew is how old the list of standing alerts for new viewers may be, as long as the same alerts stand.

@@ -34,8 +34,8 @@ func TestAlertsAreAcknowledged(t *testing.T) {
 	if a := servetest.Decode[contract.Alert](t, w); w.Code != 200 || a.ID != id || a.Acknowledged == nil || a.Acknowledged.By != "local owner" || a.Acknowledged.Comment != "<b>mine</b>" {
 		t.Errorf("status %d: %+v", w.Code, a.Acknowledged)
 	}
-	if at, err := time.Parse(time.RFC3339, servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || at.Before(before) || at.After(time.Now()) {
-		t.Errorf("acknowledged at %v: %v", at, err)
+	if acknowledged, err := time.Parse(time.RFC3339, servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")).Alerts[0].Acknowledged.Timestamp); err != nil || acknowledged.Before(before) || acknowledged.After(time.Now()) {
+		t.Errorf("acknowledged at %v: %v", acknowledged, err)
 	}
 	w = servetest.Say(h, "DELETE", path, "", "")
 	doc.Check(t, "DELETE", documentedPath, w)
@@ -113,8 +113,8 @@ func TestSeveralAlerts(t *testing.T) {
 		}
 	}
 	list := servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts"))
-	if by := list.Alerts[0].Acknowledged; by == nil || by.By != "local owner" || by.Comment != "& so on" {
-		t.Errorf("acknowledged: %+v", by)
+	if ack := list.Alerts[0].Acknowledged; ack == nil || ack.By != "local owner" || ack.Comment != "& so on" {
+		t.Errorf("acknowledged: %+v", ack)
 	}
 	if len(list.Silences) != 2 || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID {
 		t.Errorf("silences: %+v", list.Silences)
@@ -146,28 +146,28 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s: status %d to %q, want %q: %s", path, w.Code, w.Header().Get("Location"), want, w.Body)
 		}
 	}
-	of := "/api/alerts/" + id
+	address := "/api/alerts/" + id
 	standing := func() contract.Alerts { return servetest.Decode[contract.Alerts](t, servetest.Get(h, "/api/alerts")) }
-	post(of+"/acknowledge", "", url.Values{"by": {"ann"}, "comment": {"& so on"}})
-	post(of+"/acknowledge", "alerts?q=a+b&only=info", url.Values{"comment": {"& so on"}})
+	post(address+"/acknowledge", "", url.Values{"by": {"ann"}, "comment": {"& so on"}})
+	post(address+"/acknowledge", "alerts?q=a+b&only=info", url.Values{"comment": {"& so on"}})
 	post("/api/silences", "alerts", url.Values{"gpu_uuid": {"GPU-*"}, "duration_seconds": {"60"}})
 	if a := standing().Alerts[0]; a.Acknowledged == nil || a.Acknowledged.Comment != "& so on" || a.SilencedUntil == nil {
 		t.Errorf("%+v", a)
 	}
-	post(of+"/unacknowledge", "gpu/GPU-1", url.Values{})
+	post(address+"/unacknowledge", "gpu/GPU-1", url.Values{})
 	post("/api/silences/"+standing().Silences[0].ID+"/end", "//evil.example", url.Values{})
 	if list := standing(); list.Alerts[0].Acknowledged != nil || len(list.Silences) != 0 {
 		t.Errorf("not taken back: %+v", list)
 	}
-	post(of+"/silence", "https://evil.example/", url.Values{"duration_seconds": {"60"}, "by": {"bob"}})
+	post(address+"/silence", "https://evil.example/", url.Values{"duration_seconds": {"60"}, "by": {"bob"}})
 	if list := standing(); list.Alerts[0].SilencedUntil == nil || list.Silences[0].Rule != list.Alerts[0].Rule || list.Silences[0].GPUUUID != list.Alerts[0].GPUUUID || list.Silences[0].By != "local owner" {
 		t.Errorf("of one alert: %+v", list.Silences)
 	}
-	post(of+"/acknowledge", "gpu///evil.example", url.Values{})
-	if w := servetest.Say(h, "POST", of+"/dismiss", typeForm, "page=alerts"); w.Code != http.StatusConflict {
+	post(address+"/acknowledge", "gpu///evil.example", url.Values{})
+	if w := servetest.Say(h, "POST", address+"/dismiss", typeForm, "page=alerts"); w.Code != http.StatusConflict {
 		t.Errorf("dismissed although it is reported: status %d", w.Code)
 	}
-	if w := servetest.Say(h, "POST", of+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
+	if w := servetest.Say(h, "POST", address+"/acknowledge", typeForm, ""); w.Code != http.StatusSeeOther {
 		t.Errorf("an empty form: status %d", w.Code)
 	}
 }
@@ -194,16 +194,16 @@ func TestWhatCouldNotBeWritten(t *testing.T) {
 // What can be taken back with DELETE can be with POST.
 func TestTakenBackWithPost(t *testing.T) {
 	h, doc, id := servetest.Alerting(t)
-	of := "/api/alerts/" + id
+	address := "/api/alerts/" + id
 	for _, step := range []struct {
 		path, documented, content string
 		status                    int
 	}{
-		{of + "/acknowledge", "/api/alerts/{id}/acknowledge", "", 200},
-		{of + "/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 200},
-		{of + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 201},
-		{of + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":0}`, 422},
-		{of + "/dismiss", "/api/alerts/{id}/dismiss", "", 409},
+		{address + "/acknowledge", "/api/alerts/{id}/acknowledge", "", 200},
+		{address + "/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 200},
+		{address + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 201},
+		{address + "/silence", "/api/alerts/{id}/silence", `{"duration_seconds":0}`, 422},
+		{address + "/dismiss", "/api/alerts/{id}/dismiss", "", 409},
 		{"/api/alerts/none/unacknowledge", "/api/alerts/{id}/unacknowledge", "", 404},
 		{"/api/alerts/none/silence", "/api/alerts/{id}/silence", `{"duration_seconds":60}`, 404},
 		{"/api/alerts/none/dismiss", "/api/alerts/{id}/dismiss", "", 404},

@@ -101,9 +101,9 @@ var ann = auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Every
 func TestAlertOfAnotherProgram(t *testing.T) {
 	h, f := newHub(t)
 	other := h.Book.Others()[0]
-	at := f.nodes[other.Device.Node].Book.Engine
+	engine := f.nodes[other.Device.Node].Book.Engine
 	got, err := h.do("acknowledgeAlert", other.ID, contract.Note{Comment: "mine"})
-	if a, ok := got.(contract.Alert); err != nil || !ok || a.Acknowledged == nil || a.Acknowledged.By != "ann" || at.Standing()[0].Acknowledged.Comment != "mine" {
+	if a, ok := got.(contract.Alert); err != nil || !ok || a.Acknowledged == nil || a.Acknowledged.By != "ann" || engine.Standing()[0].Acknowledged.Comment != "mine" {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	const question = `{"ask":"alert","order":{"acknowledge":"` // as the first version that could ask wrote it
@@ -111,7 +111,7 @@ func TestAlertOfAnotherProgram(t *testing.T) {
 		t.Errorf("asked is %s", text)
 	}
 	f.report(h)
-	if got, err := h.do("withdrawAcknowledgment", other.ID, nil); err != nil || got.(contract.Alert).Acknowledged != nil || at.Standing()[0].Acknowledged != nil {
+	if got, err := h.do("withdrawAcknowledgment", other.ID, nil); err != nil || got.(contract.Alert).Acknowledged != nil || engine.Standing()[0].Acknowledged != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, tt := range []struct {
@@ -129,8 +129,8 @@ func TestAlertOfAnotherProgram(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for node, p := range f.nodes {
-		if by := p.Book.Engine.Standing()[0].Acknowledged; by == nil || by.By != "ann" {
-			t.Errorf("%s: acknowledged by %+v", node, by)
+		if ack := p.Book.Engine.Standing()[0].Acknowledged; ack == nil || ack.By != "ann" {
+			t.Errorf("%s: acknowledged by %+v", node, ack)
 		}
 	}
 	asked := len(f.asked)

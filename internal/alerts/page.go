@@ -18,8 +18,8 @@ var errFrom = serve.Refuse(http.StatusBadRequest, "from must be the number of al
 
 // page leaves out as many of the first alerts as the query's from says.
 func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
-	from, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
-	if err != nil || from < 0 {
+	first, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("from"), "0"))
+	if err != nil || first < 0 {
 		return errFrom
 	}
 	f, node := s.Kit.Latest(r), serve.Node(r)
@@ -27,7 +27,7 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 	in.Choices = views.Choices{Path: in.BasePath + "alerts", Asked: r.URL.Query()}
 	page := views.AlertsInput{
 		Input: in,
-		From:  from,
+		From:  first,
 		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
 			p, _ := f.Device(a.Device.Node, a.Device.UUID)
 			return p.Why

@@ -108,7 +108,7 @@ func (r *Room) Threshold() gpu.Percent {
 func (r *Room) Targets() []notify.Status { return r.notifier.Status() }
 
 // Measure fills in which rules fire, and how telling targets does.
-func (r *Room) Measure(of *metrics.Self) {
+func (r *Room) Measure(self *metrics.Self) {
 	standing := map[string]int{}
 	for _, a := range r.Book.Engine.Standing() {
 		standing[a.Rule]++
@@ -119,5 +119,5 @@ func (r *Room) Measure(of *metrics.Self) {
 			firing = append(firing, Firing{rule.Name, string(rule.Severity), standing[rule.Name]})
 		}
 	}
-	of.Parts = append(of.Parts, Metrics.Of(firing), TargetMetrics.Of(r.notifier.Status()))
+	self.Parts = append(self.Parts, Metrics.Of(firing), TargetMetrics.Of(r.notifier.Status()))
 }

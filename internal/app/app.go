@@ -199,7 +199,7 @@ func names(inputs []*reading.Inputs) (all []string) {
 func offers[T any](a *App) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for _, p := range a.parts {
-			if of, ok := p.(T); ok && !yield(of) {
+			if offer, ok := p.(T); ok && !yield(offer) {
 				return
 			}
 		}
@@ -224,9 +224,9 @@ func (a *App) changed(changes []alert.Change) {
 }
 
 // foresee has parts fill in what comes next.
-func (a *App) foresee(s *gpu.Snapshot, of *explain.Answer) {
+func (a *App) foresee(s *gpu.Snapshot, answer *explain.Answer) {
 	for p := range offers[reading.Forecaster](a) {
-		p.Foresee(s, of)
+		p.Foresee(s, answer)
 	}
 }
 

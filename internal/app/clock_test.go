@@ -180,11 +180,11 @@ func (p *timed) silence(body string) contract.Silence {
 
 func moment(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
+	parsed, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return at
+	return parsed
 }
 
 // Setting the clock lets no time pass: hold times don't elapse, alerts keep their age,

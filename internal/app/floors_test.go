@@ -35,10 +35,10 @@ func TestAFloorIsKeptWhenItIsLearned(t *testing.T) {
 	defer func() { cancel(); <-ended }()
 	begin := time.Now().Add(-time.Minute)
 	for second := 0; second <= 15; second += 5 {
-		at := begin.Add(time.Duration(second) * time.Second)
-		d := gpu.Device{Identity: gpu.Identity{UUID: "GPU-1", Node: "box", Source: gpu.SourceNVML, Name: "Card"}, State: gpu.StateOK, SampledAt: at}
+		now := begin.Add(time.Duration(second) * time.Second)
+		d := gpu.Device{Identity: gpu.Identity{UUID: "GPU-1", Node: "box", Source: gpu.SourceNVML, Name: "Card"}, State: gpu.StateOK, SampledAt: now}
 		d.Utilization.GPU, d.Power.Draw, d.Processes = gpu.Of[gpu.Percent](0), gpu.Of[gpu.Watts](21), gpu.Of([]gpu.Process{})
-		a.Publish(&gpu.Snapshot{Node: "box", Source: gpu.SourceNVML, Time: at, Devices: []gpu.Device{d}})
+		a.Publish(&gpu.Snapshot{Node: "box", Source: gpu.SourceNVML, Time: now, Devices: []gpu.Device{d}})
 	}
 	testkit.Until(t, "the floor is kept", func() bool {
 		text, _ := os.ReadFile(filepath.Join(dir, "floors.json"))

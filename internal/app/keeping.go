@@ -64,24 +64,24 @@ func (k keeping) Run(ctx context.Context) error {
 
 // Health is how the writing does, where something is to be kept.
 func (k keeping) Health() map[string]contract.Part {
-	of := contract.NewPart("ok", time.Time{})
+	health := contract.NewPart("ok", time.Time{})
 	switch s := k.keeper.State(); {
 	case k.opt.NotKept != nil:
-		of = of.Failed(&gpu.Advice{What: "nothing is kept across a restart: " + k.opt.NotKept.Error(), Try: TryStateDir, Err: k.opt.NotKept}, k.since)
+		health = health.Failed(&gpu.Advice{What: "nothing is kept across a restart: " + k.opt.NotKept.Error(), Try: TryStateDir, Err: k.opt.NotKept}, k.since)
 	case k.opt.StateDir == "":
 		return nil
 	case s.Err != nil:
-		of = contract.NewPart("ok", s.Written).Failed(&gpu.Advice{
+		health = contract.NewPart("ok", s.Written).Failed(&gpu.Advice{
 			What: "the state to keep across a restart can't be written", Try: "check the log, and the space in the state directory", Err: s.Err,
 		}, s.Since)
 	default:
-		of = contract.NewPart("ok", s.Written)
+		health = contract.NewPart("ok", s.Written)
 	}
-	return map[string]contract.Part{"state": of}
+	return map[string]contract.Part{"state": health}
 }
 
 // Measure says whether the writing fails.
-func (k keeping) Measure(of *metrics.Self) { of.StateFails = k.keeper.State().Err != nil }
+func (k keeping) Measure(self *metrics.Self) { self.StateFails = k.keeper.State().Err != nil }
 
 // helpers are the processes that belong to the program.
 type helpers func() []metrics.Helper
@@ -90,4 +90,4 @@ type helpers func() []metrics.Helper
 func (helpers) Name() string { return "helpers" }
 
 // Measure says what they cost.
-func (h helpers) Measure(of *metrics.Self) { of.Helpers = h() }
+func (h helpers) Measure(self *metrics.Self) { self.Helpers = h() }

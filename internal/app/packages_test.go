@@ -61,40 +61,40 @@ var rooms = []string{
 // vocabulary are the packages below rooms whose types and questions other rooms share. They know no room.
 var vocabulary = []string{"internal/alerts/alert", "internal/past/history", "internal/past/recent", "internal/past/store"}
 
-// An arrow is a rule about imports: a package that from matches may import of ours what only matches, where there is such a list,
+// An arrow is a rule about imports: a package that importers match may import of ours what only matches, where there is such a list,
 // and nothing that never matches. A pattern that ends in /… is a folder with all below it.
 type arrow struct {
-	from        []string
+	importers   []string
 	only, never []string
 	why         string
 }
 
 var arrows = []arrow{
-	{from: []string{"gpu/…"}, only: []string{"gpu/…"}, why: "the vocabulary knows nothing else"},
+	{importers: []string{"gpu/…"}, only: []string{"gpu/…"}, why: "the vocabulary knows nothing else"},
 	{
-		from:  []string{"sampler/…"},
-		only:  []string{"gpu/…", "sampler/…", "internal/clock", "internal/lazy", "internal/testkit/…"},
-		why:   "who reads devices knows no capability: those receive Moments from the hub",
-		never: nil,
+		importers: []string{"sampler/…"},
+		only:      []string{"gpu/…", "sampler/…", "internal/clock", "internal/lazy", "internal/testkit/…"},
+		why:       "who reads devices knows no capability: those receive Moments from the hub",
+		never:     nil,
 	},
 	{
-		from: []string{"hub"},
-		only: []string{"gpu/…", "internal/auth", "internal/insight", "internal/lazy", "internal/nearest", "internal/strictjson"},
-		why:  "the hub gets encoders; it knows no contract and no capability",
+		importers: []string{"hub"},
+		only:      []string{"gpu/…", "internal/auth", "internal/insight", "internal/lazy", "internal/nearest", "internal/strictjson"},
+		why:       "the hub gets encoders; it knows no contract and no capability",
 	},
-	{from: []string{"internal/insight/…"}, only: []string{"gpu/…", "internal/insight/…", "internal/state", "internal/lazy"}, why: "Moments are made of snapshots alone"},
-	{from: []string{"internal/serve/…"}, never: append([]string{"hub", "views/…", "internal/metrics", "sampler/…"}, below(rooms)...), why: "the core that answers requests knows no capability"},
-	{from: []string{"views/…", "static/…", "client", "internal/contract"}, never: append([]string{"hub", "internal/app", "internal/serve", "internal/metrics", "sampler/…"}, rooms...), why: "what is shown and said knows nobody who serves it"},
-	{from: vocabulary, never: append([]string{"hub", "internal/app", "internal/serve/…", "internal/contract", "views/…", "internal/metrics", "sampler/…"}, rooms...), why: "what rooms share knows no room, and nobody who serves or shows it"},
-	{from: []string{"internal/past/store/…"}, only: []string{"gpu/…", "internal/past/store/…", "internal/state", "internal/testkit/…"}, why: "a store is asked, and asks nobody"},
-	{from: []string{"internal/forecast/method"}, only: []string{}, why: "what a forecast knows is the series that it is given"},
+	{importers: []string{"internal/insight/…"}, only: []string{"gpu/…", "internal/insight/…", "internal/state", "internal/lazy"}, why: "Moments are made of snapshots alone"},
+	{importers: []string{"internal/serve/…"}, never: append([]string{"hub", "views/…", "internal/metrics", "sampler/…"}, below(rooms)...), why: "the core that answers requests knows no capability"},
+	{importers: []string{"views/…", "static/…", "client", "internal/contract"}, never: append([]string{"hub", "internal/app", "internal/serve", "internal/metrics", "sampler/…"}, rooms...), why: "what is shown and said knows nobody who serves it"},
+	{importers: vocabulary, never: append([]string{"hub", "internal/app", "internal/serve/…", "internal/contract", "views/…", "internal/metrics", "sampler/…"}, rooms...), why: "what rooms share knows no room, and nobody who serves or shows it"},
+	{importers: []string{"internal/past/store/…"}, only: []string{"gpu/…", "internal/past/store/…", "internal/state", "internal/testkit/…"}, why: "a store is asked, and asks nobody"},
+	{importers: []string{"internal/forecast/method"}, only: []string{}, why: "what a forecast knows is the series that it is given"},
 }
 
 // patterns are all names in the rules.
 func patterns() []string {
 	all := slices.Concat(rooms, vocabulary)
 	for _, a := range arrows {
-		all = slices.Concat(all, a.from, a.only, a.never)
+		all = slices.Concat(all, a.importers, a.only, a.never)
 	}
 	return all
 }
@@ -138,11 +138,11 @@ func TestArrows(t *testing.T) {
 		}
 		for _, other := range f.ours {
 			for _, a := range arrows {
-				if within(a.from, f.name) && (a.only != nil && !within(a.only, other) || within(a.never, other)) {
+				if within(a.importers, f.name) && (a.only != nil && !within(a.only, other) || within(a.never, other)) {
 					t.Errorf("%s imports %s: %s", f.name, other, a.why)
 				}
 			}
-			if from, to := roomOf(f.name), roomOf(other); from != "" && to != "" && from != to && !slices.Contains(vocabulary, other) {
+			if importer, imported := roomOf(f.name), roomOf(other); importer != "" && imported != "" && importer != imported && !slices.Contains(vocabulary, other) {
 				t.Errorf("%s imports %s: rooms don't import each other; declare a small interface for what you need", f.name, other)
 			}
 			if slices.Contains(rooms, other) && roomOf(f.name) != other && f.name != "internal/app" && !strings.HasPrefix(f.name, "cmd/") {

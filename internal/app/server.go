@@ -31,14 +31,14 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 		Kit: kit, Book: alerting.Book, Shell: shown, Targets: alerting.Targets, State: func() contract.Part { return a.health()["state"] },
 	}
 	shown.Past, shown.Forecasts = kept, foreseen
-	if of := Find[*past.Room](a); of != nil {
-		kept.Past, kept.Sizes, kept.Price, foreseen.Kept = of.Past, of.Sizes, of.Price, true
+	if room := Find[*past.Room](a); room != nil {
+		kept.Past, kept.Sizes, kept.Price, foreseen.Kept = room.Past, room.Sizes, room.Price, true
 	}
-	if of := Find[*forecast.Room](a); of != nil {
-		foreseen.Forecaster = of
+	if room := Find[*forecast.Room](a); room != nil {
+		foreseen.Forecaster = room
 	}
-	if of := Find[*fleet.Room](a); of != nil {
-		shown.Member = of.Member
+	if room := Find[*fleet.Room](a); room != nil {
+		shown.Member = room.Member
 	}
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs

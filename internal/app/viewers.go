@@ -72,17 +72,17 @@ func (v *viewers) Health() map[string]contract.Part {
 }
 
 // Measure says what viewers get, and what that costs.
-func (v *viewers) Measure(of *metrics.Self) {
+func (v *viewers) Measure(self *metrics.Self) {
 	stats, crowd := v.hub.Stats(), v.routes.Crowd()
-	of.Viewers, of.Refused, of.Ended = stats.Viewers, stats.Refused+crowd.Refused, stats.Ended
-	of.Connections, of.Displaced = crowd.Connections, crowd.Displaced
-	of.Published, of.Encodings, of.Skipped, of.EncodingFails = stats.Published, stats.Encodings, stats.Skipped, stats.Err != nil
-	of.Messages, of.Bytes = stats.Messages, stats.Bytes
+	self.Viewers, self.Refused, self.Ended = stats.Viewers, stats.Refused+crowd.Refused, stats.Ended
+	self.Connections, self.Displaced = crowd.Connections, crowd.Displaced
+	self.Published, self.Encodings, self.Skipped, self.EncodingFails = stats.Published, stats.Encodings, stats.Skipped, stats.Err != nil
+	self.Messages, self.Bytes = stats.Messages, stats.Bytes
 }
 
 // page returns the message that brings a page up to date.
-func (v *viewers) page(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error) {
-	f, err := v.live.Frame(context.Background(), address, to, have, changes)
+func (v *viewers) page(address string, sight auth.Sight, have string, changes uint64) (text []byte, version string, current uint64, err error) {
+	f, err := v.live.Frame(context.Background(), address, sight, have, changes)
 	if errors.Is(err, serve.ErrNotLive) {
 		err = hub.ErrNoPage
 	}
@@ -90,13 +90,13 @@ func (v *viewers) page(address string, to auth.Sight, have string, changes uint6
 }
 
 // renderPage renders a whole page.
-func (v *viewers) renderPage(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
+func (v *viewers) renderPage(ctx context.Context, address string, sight auth.Sight) ([]byte, error) {
 	done, err := v.encodes()
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return v.routes.Render(ctx, address, to)
+	return v.routes.Render(ctx, address, sight)
 }
 
 // encodes waits for a free encoder. Calling done frees it.

@@ -200,15 +200,15 @@ func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
 			_ = unix.Close(fd)
 		}
 	}()
-	to, err := netip.ParseAddrPort(c.Addr)
+	server, err := netip.ParseAddrPort(c.Addr)
 	if err != nil {
 		return 0, nil, err
 	}
-	from := [4]byte{127, byte(1 + i>>16), byte(i >> 8), byte(i)}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: from}); err != nil {
-		return 0, nil, fmt.Errorf("bind %v: %w", net.IP(from[:]), err)
+	source := [4]byte{127, byte(1 + i>>16), byte(i >> 8), byte(i)}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: source}); err != nil {
+		return 0, nil, fmt.Errorf("bind %v: %w", net.IP(source[:]), err)
 	}
-	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}); err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrInet4{Port: int(server.Port()), Addr: server.Addr().As4()}); err != nil {
 		return 0, nil, fmt.Errorf("connect: %w", err)
 	}
 	if !isViewer(c.Does) {

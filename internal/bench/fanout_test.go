@@ -34,9 +34,9 @@ const deflated = "-deflated"
 // gather starts a server and connects viewers to it.
 func gather(tb testing.TB, kind string, viewers, size int) *side {
 	tb.Helper()
-	var at hello
-	s := &side{kind: kind, server: begin(tb, role{Server: strings.TrimSuffix(kind, deflated)}, &at), count: viewers}
-	s.addr = at.Addr
+	var greeting hello
+	s := &side{kind: kind, server: begin(tb, role{Server: strings.TrimSuffix(kind, deflated)}, &greeting), count: viewers}
+	s.addr = greeting.Addr
 	var alone health
 	s.server.ask(&alone, "settle")
 	before := s.server.anonymous()
@@ -146,8 +146,8 @@ func BenchmarkFanOut(b *testing.B) {
 	}
 }
 
-func median[T cmp.Ordered](of []T) T {
-	sorted := slices.Sorted(slices.Values(of))
+func median[T cmp.Ordered](values []T) T {
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[len(sorted)/2]
 }
 

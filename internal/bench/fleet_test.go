@@ -42,8 +42,8 @@ type machines struct {
 }
 
 func newMachines(nodes int) (*machines, error) {
-	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	sources, err := sim.Nodes("fleet:800", func() time.Time { return at })
+	began := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	sources, err := sim.Nodes("fleet:800", func() time.Time { return began })
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func newMachines(nodes int) (*machines, error) {
 			}
 			m.templates[i] = append(m.templates[i], s)
 		}
-		at = at.Add(fleetInterval)
+		began = began.Add(fleetInterval)
 	}
 	for i := range nodes {
 		m.names = append(m.names, fmt.Sprintf("gpu-%05d", i))
@@ -123,8 +123,8 @@ func (m *machines) moment(i int, now time.Time) *insight.Moment {
 
 // fill gives all nodes a past of 15 minutes.
 func (f *fleet) fill() {
-	for at := -16 * time.Minute; at < 0; at += 15 * time.Second {
-		now := time.Now().Add(at)
+	for ago := -16 * time.Minute; ago < 0; ago += 15 * time.Second {
+		now := time.Now().Add(ago)
 		var batch []*insight.Moment
 		for i := range f.names {
 			batch = append(batch, f.moment(i, now.Add(time.Duration(i)*fleetInterval/time.Duration(len(f.names)))))
@@ -181,9 +181,9 @@ type witness struct {
 
 // A sight is a message that brings the page to the state after everything published up to a time.
 type sight struct {
-	at    time.Time
-	taken int64 // in ms since 1970; 0 where the message does not say
-	bytes int
+	arrived time.Time
+	taken   int64 // in ms since 1970; 0 where the message does not say
+	bytes   int
 }
 
 var takenOf = regexp.MustCompile(`data-taken[^0-9]{1,6}([0-9]{13})`)
@@ -203,7 +203,7 @@ func newWitness(tb testing.TB, addr, path string) *witness {
 			if err != nil {
 				return
 			}
-			s := sight{at: time.Now(), bytes: len(text)}
+			s := sight{arrived: time.Now(), bytes: len(text)}
 			if m := takenOf.FindSubmatch(text); m != nil {
 				s.taken, _ = strconv.ParseInt(string(m[1]), 10, 64) // digits alone
 			}
@@ -220,10 +220,10 @@ func newWitness(tb testing.TB, addr, path string) *witness {
 }
 
 // saw waits until the page shows everything published up to a time, and reports whether it did.
-func (w *witness) saw(at time.Time) bool {
+func (w *witness) saw(published time.Time) bool {
 	for begun := time.Now(); time.Since(begun) < testkit.Patience; time.Sleep(50 * time.Millisecond) {
 		w.mu.Lock()
-		seen := slices.ContainsFunc(w.seen, func(s sight) bool { return s.taken >= at.UnixMilli() })
+		seen := slices.ContainsFunc(w.seen, func(s sight) bool { return s.taken >= published.UnixMilli() })
 		w.mu.Unlock()
 		if seen {
 			return true
@@ -237,14 +237,14 @@ func (w *witness) late(published []time.Time) (all []time.Duration, bytes float6
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := 0
-	for _, at := range published {
-		for w.seen[i].taken < at.UnixMilli() {
+	for _, sent := range published {
+		for w.seen[i].taken < sent.UnixMilli() {
 			i++
 		}
-		all = append(all, w.seen[i].at.Sub(at))
+		all = append(all, w.seen[i].arrived.Sub(sent))
 	}
 	for _, s := range w.seen {
-		if s.at.After(published[0]) {
+		if s.arrived.After(published[0]) {
 			bytes += float64(s.bytes)
 		}
 	}
@@ -299,10 +299,10 @@ func weigh(tb testing.TB, nodes, viewers int, span time.Duration) load {
 	published := f.play(span)
 	cpu = cpuOfSelf(tb) - cpu - made*time.Duration(len(published))
 	runtime.ReadMemStats(&m1)
-	by := float64(nodes) * span.Seconds()
+	nodeSeconds := float64(nodes) * span.Seconds()
 	l := load{
-		cpu:     float64(cpu.Microseconds()) / by,
-		garbage: (float64(m1.TotalAlloc-m0.TotalAlloc) - madeBytes*float64(len(published))) / by,
+		cpu:     float64(cpu.Microseconds()) / nodeSeconds,
+		garbage: (float64(m1.TotalAlloc-m0.TotalAlloc) - madeBytes*float64(len(published))) / nodeSeconds,
 	}
 	l.heap = (float64(heapOf().HeapAlloc) - float64(before)) / float64(nodes)
 	if w != nil {

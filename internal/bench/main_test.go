@@ -91,11 +91,11 @@ func converse(hello any, answer func(words []string) (any, error)) error {
 }
 
 // number returns the number at a position of a command.
-func number(words []string, at int) (int64, error) {
-	if at >= len(words) {
+func number(words []string, index int) (int64, error) {
+	if index >= len(words) {
 		return 0, errors.New("a number is missing")
 	}
-	return strconv.ParseInt(words[at], 10, 64)
+	return strconv.ParseInt(words[index], 10, 64)
 }
 
 // A process is a process that a benchmark started.

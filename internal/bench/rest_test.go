@@ -79,8 +79,8 @@ func BenchmarkSummaryToConstant(b *testing.B) {
 	})
 	time.Sleep(6 * time.Second) // the next reading says more
 	_, size := ask()
-	var at hello
-	constant := begin(b, role{Server: kindConstant, Size: size}, &at)
+	var greeting hello
+	constant := begin(b, role{Server: kindConstant, Size: size}, &greeting)
 	type asked struct {
 		answer          string
 		server, clients *process
@@ -92,7 +92,7 @@ func BenchmarkSummaryToConstant(b *testing.B) {
 		return &asked{answer: answer, server: server, clients: begin(b, role{Crowd: &cfg}, &connected)}
 	}
 	all := []*asked{
-		begins("constant", constant, crowdConfig{Addr: at.Addr}),
+		begins("constant", constant, crowdConfig{Addr: greeting.Addr}),
 		begins("whole", program, crowdConfig{Addr: addr}),
 		begins("compressed", program, crowdConfig{Addr: addr, Header: "Accept-Encoding: gzip\r\n"}),
 		begins("same", program, crowdConfig{Addr: addr, Again: true}),

@@ -87,11 +87,11 @@ func runAgents(c *agentsConfig) error {
 				batch = append(batch, m.moment(n%c.Nodes, time.Now()).At(insight.Place{}, insight.Link{}))
 			}
 			up.Announce(alerts.ObserveAll(batch))
-			for _, of := range batch {
-				past.Observe(of)
-				up.Observe(of)
+			for _, moment := range batch {
+				past.Observe(moment)
+				up.Observe(moment)
 				mu.Lock()
-				published = append(published, of.Snapshot.Time)
+				published = append(published, moment.Snapshot.Time)
 				mu.Unlock()
 			}
 		}
@@ -193,7 +193,7 @@ func scale(b *testing.B, nodes, viewers int, interval time.Duration, before *loa
 		hub := newStation(b, binary, url, nodes)
 		time.Sleep(max(interval, 20*time.Second)) // what the start leaves is collected
 		span := max(interval, 20*time.Second)
-		by := float64(nodes) * span.Seconds()
+		nodeSeconds := float64(nodes) * span.Seconds()
 		hub.heap.heap()
 		alone := hub.cpu()
 		time.Sleep(span)
@@ -221,16 +221,16 @@ func scale(b *testing.B, nodes, viewers int, interval time.Duration, before *loa
 			}
 			b.Fatalf("the page does not have what was published last, in %d messages", len(w.seen))
 		}
-		l = &load{cpu: hubCPU.Seconds() * 1e6 / by, heap: hub.heap.heap() * 1e6 / float64(nodes)}
+		l = &load{cpu: hubCPU.Seconds() * 1e6 / nodeSeconds, heap: hub.heap.heap() * 1e6 / float64(nodes)}
 		l.late, l.bytes = w.late(published)
 		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(alone.Seconds()*1e6/by, "us-cpu-unseen/node/s")
+		b.ReportMetric(alone.Seconds()*1e6/nodeSeconds, "us-cpu-unseen/node/s")
 		b.ReportMetric(l.cpu, "us-cpu/node/s")
-		b.ReportMetric(brokerCPU.Seconds()*1e6/by, "us-cpu-nats/node/s")
-		b.ReportMetric(agentsCPU.Seconds()*1e6/by, "us-cpu-agents/node/s")
-		b.ReportMetric(float64(t1.InBytes-t0.InBytes)/by, "B-in/node/s")
-		b.ReportMetric(float64(t1.OutBytes-t0.OutBytes)/by, "B-out/node/s")
-		b.ReportMetric(float64(t1.InMessages-t0.InMessages)/by, "msg-in/node/s")
+		b.ReportMetric(brokerCPU.Seconds()*1e6/nodeSeconds, "us-cpu-nats/node/s")
+		b.ReportMetric(agentsCPU.Seconds()*1e6/nodeSeconds, "us-cpu-agents/node/s")
+		b.ReportMetric(float64(t1.InBytes-t0.InBytes)/nodeSeconds, "B-in/node/s")
+		b.ReportMetric(float64(t1.OutBytes-t0.OutBytes)/nodeSeconds, "B-out/node/s")
+		b.ReportMetric(float64(t1.InMessages-t0.InMessages)/nodeSeconds, "msg-in/node/s")
 		b.ReportMetric(unseen*1e3/float64(nodes), "kB-live-unseen/node")
 		b.ReportMetric(l.heap/1e3, "kB-live/node")
 		b.ReportMetric(resident/float64(nodes), "kB-rss-unseen/node")

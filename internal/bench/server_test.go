@@ -129,11 +129,11 @@ type data struct {
 // padding pads a message with gpuwhy's updates about eight GPUs, reading after reading, in characters that JSON does not
 // escape. So it compresses as well as real updates.
 var padding = sync.OnceValue(func() string {
-	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	nodes, err := sim.Nodes(eight, func() time.Time { return at })
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	nodes, err := sim.Nodes(eight, func() time.Time { return now })
 	var text strings.Builder
 	for err == nil && text.Len() < 256<<10 {
-		at = at.Add(5 * time.Second)
+		now = now.Add(5 * time.Second)
 		var s *gpu.Snapshot
 		if s, err = nodes[0].Read(context.Background()); err == nil {
 			err = json.NewEncoder(&text).Encode(contract.NewUpdate(insight.Of(s), nil))

@@ -77,7 +77,7 @@ func Record(ctx context.Context, o Options) (*Summary, error) {
 		Began: time.Now().UTC().Truncate(time.Second),
 	}}
 	r.mask.user(o.User)
-	r.mask.of(aHost, o.Host)
+	r.mask.replace(aHost, o.Host)
 	if err := r.begin(); err != nil {
 		return nil, err
 	}

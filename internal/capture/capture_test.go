@@ -258,8 +258,8 @@ func TestSleepingCards(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, address := range s.smi.Addresses() {
-			from := filepath.Join(s.smi.SysfsRoot, "bus/pci/devices", address)
-			if err := os.Symlink(from, filepath.Join(s.Sysfs, "bus/pci/devices", address)); err != nil {
+			original := filepath.Join(s.smi.SysfsRoot, "bus/pci/devices", address)
+			if err := os.Symlink(original, filepath.Join(s.Sysfs, "bus/pci/devices", address)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -41,8 +41,8 @@ const (
 // about anybody, and without it the sentences would be about "process-2".
 func isOurs(name string) bool { return name == "gpuwhy" || name == "nvidia-smi" }
 
-// of replaces a name.
-func (m *mask) of(kind, name string) string {
+// replace replaces a name.
+func (m *mask) replace(kind, name string) string {
 	if m.off || name == "" || isOurs(name) {
 		return name
 	}
@@ -84,7 +84,7 @@ func zeros(like string, n int) string {
 
 // reading replaces a name that may be absent.
 func (m *mask) reading(kind string, r *gpu.Reading[string]) {
-	*r = gpu.Map(*r, func(name string) string { return m.of(kind, name) })
+	*r = gpu.Map(*r, func(name string) string { return m.replace(kind, name) })
 }
 
 var (
@@ -103,9 +103,9 @@ func (m *mask) uuid(id string) string {
 	default:
 		kind, rest, found := strings.Cut(id, "-")
 		if !found {
-			return m.of(aSerial, id)
+			return m.replace(aSerial, id)
 		}
-		return kind + "-" + m.of(aSerial, rest)
+		return kind + "-" + m.replace(aSerial, rest)
 	}
 }
 
@@ -114,9 +114,9 @@ func (m *mask) numbers(text string) string {
 	if m.off {
 		return text
 	}
-	text = aUUID().ReplaceAllStringFunc(text, func(id string) string { return m.of(aSerial, strings.ToLower(id)) })
+	text = aUUID().ReplaceAllStringFunc(text, func(id string) string { return m.replace(aSerial, strings.ToLower(id)) })
 	return aNumber().ReplaceAllStringFunc(text, func(id string) string {
-		return id[:4] + m.of(aSerial, strings.ToLower(id[4:]))
+		return id[:4] + m.replace(aSerial, strings.ToLower(id[4:]))
 	})
 }
 
@@ -127,9 +127,9 @@ func (m *mask) text(text string) string {
 	}
 	text = aHome().ReplaceAllStringFunc(text, func(home string) string {
 		parts := aHome().FindStringSubmatch(home)
-		return parts[1] + m.of(aUser, parts[2])
+		return parts[1] + m.replace(aUser, parts[2])
 	})
-	text = anID().ReplaceAllStringFunc(m.numbers(text), func(id string) string { return m.of(aContainer, id) })
+	text = anID().ReplaceAllStringFunc(m.numbers(text), func(id string) string { return m.replace(aContainer, id) })
 	return m.known(text)
 }
 
@@ -141,18 +141,18 @@ func (m *mask) known(text string) string {
 	const hole = 0xF0000 // a character that no name has; the following ones mark the next replacements
 	var done []string    // kept apart so that no name is found in a replacement
 	for _, name := range longest {
-		for from := 0; ; {
-			i := strings.Index(text[from:], name)
+		for begin := 0; ; {
+			i := strings.Index(text[begin:], name)
 			if i < 0 || len(done) >= 0xFFFD {
 				break
 			}
-			i += from
+			i += begin
 			if end := i + len(name); !wordly(text, i-1, i) && !wordly(text, end, end-1) {
-				at := string(rune(hole + len(done)))
+				placeholder := string(rune(hole + len(done)))
 				done = append(done, m.words[name])
-				text, from = text[:i]+at+text[end:], i+len(at)
+				text, begin = text[:i]+placeholder+text[end:], i+len(placeholder)
 			} else {
-				from = i + 1
+				begin = i + 1
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (m *mask) user(name string) string {
 	if name == "root" {
 		return name
 	}
-	return m.of(aUser, name)
+	return m.replace(aUser, name)
 }
 
 // nothing reports whether nvidia-smi's value means "none".
@@ -192,7 +192,7 @@ func (m *mask) serial(v string) string {
 	if nothing(v) {
 		return v
 	}
-	return m.of(aSerial, v)
+	return m.replace(aSerial, v)
 }
 
 // process replaces the name of a program, and leaves out its path.
@@ -202,7 +202,7 @@ func (m *mask) process(name string) string {
 		return name
 	}
 	base := path.Base(strings.ReplaceAll(plain, `\`, "/"))
-	masked := m.of(aProcess, base)
+	masked := m.replace(aProcess, base)
 	m.learn(aProcess+"\x00"+plain, plain, masked)
 	return masked
 }
@@ -218,7 +218,7 @@ func (m *mask) unit(kind, name string) string {
 	if slices.Contains(commonUnits, name) || m.off {
 		return name
 	}
-	return m.of(kind, name) + path.Ext(name) // "unit-1.service"
+	return m.replace(kind, name) + path.Ext(name) // "unit-1.service"
 }
 
 // unless replaces a name, unless it is one that every machine has.
@@ -226,7 +226,7 @@ func (m *mask) unless(common bool, kind, name string) string {
 	if common {
 		return name
 	}
-	return m.of(kind, name)
+	return m.replace(kind, name)
 }
 
 // snapshot replaces all names in a snapshot. The caller must own it.
@@ -234,7 +234,7 @@ func (m *mask) snapshot(s *gpu.Snapshot) {
 	if m.off {
 		return
 	}
-	s.Node = m.of(aHost, s.Node)
+	s.Node = m.replace(aHost, s.Node)
 	if s.Host != nil {
 		m.host(s.Host)
 	}
@@ -260,7 +260,7 @@ func (m *mask) snapshot(s *gpu.Snapshot) {
 }
 
 func (m *mask) host(h *gpu.Host) {
-	h.Hostname, h.Boot = m.of(aHost, h.Hostname), m.of(aBoot, h.Boot)
+	h.Hostname, h.Boot = m.replace(aHost, h.Hostname), m.replace(aBoot, h.Boot)
 	for i := range h.Disks {
 		d := &h.Disks[i]
 		d.Device = m.unless(commonDisk().MatchString(d.Device), aDisk, d.Device)
@@ -276,15 +276,15 @@ func (m *mask) host(h *gpu.Host) {
 }
 
 func (m *mask) device(d *gpu.Device) {
-	d.Node, d.UUID = m.of(aHost, d.Node), m.uuid(d.UUID)
+	d.Node, d.UUID = m.replace(aHost, d.Node), m.uuid(d.UUID)
 	m.reading(aSerial, &d.Serial)
 	for i := range d.Instances {
 		d.Instances[i].UUID = m.uuid(d.Instances[i].UUID)
 	}
 	for i := range d.Reservations.Or(nil) {
 		r := &d.Reservations.Or(nil)[i]
-		r.Namespace, r.Pod = m.of(aNamespace, r.Namespace), m.of(aPod, r.Pod)
-		r.Container, r.Instance = m.of(aContainer, r.Container), m.uuid(r.Instance)
+		r.Namespace, r.Pod = m.replace(aNamespace, r.Namespace), m.replace(aPod, r.Pod)
+		r.Container, r.Instance = m.replace(aContainer, r.Container), m.uuid(r.Instance)
 	}
 	for i := range d.Processes.Or(nil) {
 		m.facts(&d.Processes.Or(nil)[i].Facts)
@@ -304,13 +304,13 @@ func (m *mask) facts(f *gpu.ProcessFacts) {
 	f.User = gpu.Map(f.User, m.user)
 	m.reading(aCommand, &f.Command)
 	f.Container = gpu.Map(f.Container, func(c gpu.Container) gpu.Container {
-		c.ID = m.of(aContainer, c.ID)
+		c.ID = m.replace(aContainer, c.ID)
 		m.reading(aContainer, &c.Name)
 		m.reading(anImage, &c.Image)
 		return c
 	})
 	f.Pod = gpu.Map(f.Pod, func(p gpu.Pod) gpu.Pod {
-		p.UID = m.of(aPod, p.UID)
+		p.UID = m.replace(aPod, p.UID)
 		m.reading(aNamespace, &p.Namespace)
 		m.reading(aPod, &p.Name)
 		m.reading(aContainer, &p.Container)
@@ -377,12 +377,12 @@ func (m *mask) printed(name, text string) string {
 		return m.text(text)
 	}
 	var out strings.Builder
-	from := 0
-	for _, at := range own().FindAllStringIndex(text, -1) {
-		out.WriteString(m.text(text[from:at[0]]) + text[at[0]:at[1]])
-		from = at[1]
+	done := 0
+	for _, match := range own().FindAllStringIndex(text, -1) {
+		out.WriteString(m.text(text[done:match[0]]) + text[match[0]:match[1]])
+		done = match[1]
 	}
-	return out.String() + m.text(text[from:])
+	return out.String() + m.text(text[done:])
 }
 
 // ownWords matches nvidia-smi's own words, which are needed to parse its output. They stay,
@@ -418,11 +418,11 @@ func (m *mask) pmon(text string) string {
 			if begin < kinds { // only numbers
 				break
 			}
-			at := strings.LastIndex(line, fields[len(fields)-1])
+			cut := strings.LastIndex(line, fields[len(fields)-1])
 			for _, f := range slices.Backward(fields[begin : len(fields)-1]) {
-				at = strings.LastIndex(line[:at], f)
+				cut = strings.LastIndex(line[:cut], f)
 			}
-			line = line[:at] + m.process(strings.Join(fields[begin:], " ")) + "\n"
+			line = line[:cut] + m.process(strings.Join(fields[begin:], " ")) + "\n"
 		}
 		out.WriteString(line)
 	}
@@ -439,7 +439,7 @@ func (m *mask) kernelFile(name, text string) string {
 	case value == "":
 		return text
 	case base == "unique_id", base == "serial_number":
-		return m.of(aSerial, strings.ToLower(value)) + "\n"
+		return m.replace(aSerial, strings.ToLower(value)) + "\n"
 	case base == "comm":
 		return m.process(value) + "\n"
 	case path.Base(path.Dir(name)) == "fdinfo":

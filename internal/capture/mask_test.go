@@ -180,8 +180,8 @@ func TestNamesStayApart(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// A replacement is no name, whatever names there are.
-	m.of(aHost, "1")
-	m.of(aHost, "user")
+	m.replace(aHost, "1")
+	m.replace(aHost, "user")
 	if got := m.text("alice on 1"); got != "user-1 on host-1" {
 		t.Error(got)
 	}
@@ -208,7 +208,7 @@ func TestOwnNamesStay(t *testing.T) {
 func TestPrintedWordsStay(t *testing.T) {
 	m := newMask(false)
 	for _, name := range []string{"gpu", "pid", "name", "index", "power"} {
-		m.of(aHost, name)
+		m.replace(aHost, name)
 	}
 	for file, printed := range map[string]string{
 		"query.xml": `<gpu id="00000000:01:00.0"><pid>7</pid><name/></gpu>` + "\n",

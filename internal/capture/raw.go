@@ -69,8 +69,8 @@ func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
 		r.missing("%s: nvidia-smi would wake the GPU at %s, which sleeps", recording.SMIFolder, cards[i].Address)
 		return nil
 	}
-	of := func(d gpu.Device) bool { return d.Vendor == gpu.NVIDIA }
-	if len(cards) == 0 && !slices.ContainsFunc(first.Devices, of) {
+	isNVIDIA := func(d gpu.Device) bool { return d.Vendor == gpu.NVIDIA }
+	if len(cards) == 0 && !slices.ContainsFunc(first.Devices, isNVIDIA) {
 		return nil
 	}
 	all := smi.Record(ctx, r.NvidiaSMI, r.rawTime, mostPrinted)
@@ -106,8 +106,8 @@ func (r *recorder) recordSMI(ctx context.Context, first *gpu.Snapshot) error {
 
 // resolved returns the path of a folder without symbolic links.
 func resolved(dir string) string {
-	if to, err := filepath.EvalSymlinks(dir); err == nil {
-		return to
+	if target, err := filepath.EvalSymlinks(dir); err == nil {
+		return target
 	}
 	return dir
 }
@@ -199,8 +199,8 @@ func (l *listener) listen(ctx context.Context, vendor gpu.Vendor, o Options) {
 
 // plug keeps the links by which a card is found.
 func (l *listener) plug(c *drm.Card) {
-	link := func(name, to string) {
-		if there, err := filepath.Rel(filepath.Dir(filepath.Join(l.sysfs, name)), to); err == nil {
+	link := func(name, target string) {
+		if there, err := filepath.Rel(filepath.Dir(filepath.Join(l.sysfs, name)), target); err == nil {
 			l.add(filepath.Join(l.sysfs, name), recording.Entry{Link: filepath.ToSlash(there)})
 		}
 	}
@@ -213,11 +213,11 @@ func (l *listener) plug(c *drm.Card) {
 	link(path.Join(driver, c.Address), c.Device.Path)
 	link(filepath.Join(dir, "driver"), filepath.Join(l.sysfs, driver))
 	for _, node := range c.Nodes {
-		of := filepath.Join(c.Device.Path, "drm", node)
-		link("class/drm/"+node, of)
+		target := filepath.Join(c.Device.Path, "drm", node)
+		link("class/drm/"+node, target)
 		link(filepath.Join(dir, "drm", node, "device"), c.Device.Path)
-		if number, err := os.ReadFile(filepath.Join(of, "dev")); err == nil { // the kernel's own file, which asks no driver
-			link("dev/char/"+strings.TrimSpace(string(number)), of)
+		if number, err := os.ReadFile(filepath.Join(target, "dev")); err == nil { // the kernel's own file, which asks no driver
+			link("dev/char/"+strings.TrimSpace(string(number)), target)
 		}
 	}
 }
@@ -233,8 +233,8 @@ func (l *listener) take() (sysfs, proc recording.Tree, cut bool) {
 		// The link of a descriptor says which card it belongs to.
 		if dir, number := path.Split(name); path.Base(dir) == "fdinfo" {
 			fd := path.Join(path.Dir(path.Clean(dir)), "fd", number)
-			if to, err := os.Readlink(filepath.Join(l.proc, fd)); err == nil && strings.HasPrefix(to, "/dev/dri/") {
-				proc[fd] = recording.Entry{Link: to}
+			if target, err := os.Readlink(filepath.Join(l.proc, fd)); err == nil && strings.HasPrefix(target, "/dev/dri/") {
+				proc[fd] = recording.Entry{Link: target}
 			}
 		}
 	}

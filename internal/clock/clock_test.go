@@ -9,9 +9,9 @@ import (
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var run time.Duration
-	w := clock.Watch{Clock: clock.Of(func() time.Time { return at }, func() time.Duration { return run }), Longest: 25 * time.Second}
+	w := clock.Watch{Clock: clock.Of(func() time.Time { return start }, func() time.Duration { return run }), Longest: 25 * time.Second}
 	breaks, set := 0, time.Duration(0)
 	for _, step := range []struct {
 		what         string
@@ -28,14 +28,14 @@ func TestWatch(t *testing.T) {
 		{"it sleeps, and the clock is set right", time.Hour, time.Hour, 1},
 	} {
 		run += step.passes
-		at = at.Add(step.passes + step.sets)
+		start = start.Add(step.passes + step.sets)
 		breaks += step.breaks
 		if step.breaks > 0 {
 			set += step.sets
 		}
 		now, haveBreaks, haveSet := w.Look()
-		if !now.Equal(at) || haveBreaks != breaks || haveSet != set {
-			t.Errorf("%s: %v, %d breaks, set by %v; want %v, %d, %v", step.what, now, haveBreaks, haveSet, at, breaks, set)
+		if !now.Equal(start) || haveBreaks != breaks || haveSet != set {
+			t.Errorf("%s: %v, %d breaks, set by %v; want %v, %d, %v", step.what, now, haveBreaks, haveSet, start, breaks, set)
 		}
 	}
 }

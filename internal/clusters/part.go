@@ -31,7 +31,9 @@ type Room struct {
 }
 
 // New makes a Room, which asks no cluster before Run.
-func New(host part.Host, of *kube.Clusters, reader Reader) *Room { return &Room{host, of, reader} }
+func New(host part.Host, clusters *kube.Clusters, reader Reader) *Room {
+	return &Room{host, clusters, reader}
+}
 
 // Name implements [part.Part].
 func (r *Room) Name() string { return "clusters" }
@@ -64,10 +66,10 @@ func (r *Room) Run(ctx context.Context) error {
 }
 
 // inputs are those of a node of a cluster.
-func inputs(of *kube.Node) *reading.Inputs {
+func inputs(node *kube.Node) *reading.Inputs {
 	return &reading.Inputs{
-		Node: insight.Key(of.Cluster, of.Name), Place: insight.Place{Name: of.Name, Cluster: of.Cluster, Labels: of.Labels},
-		Origin: gpu.SourceKubernetes, Sources: []sampler.Source{of.Source}, Host: clusterHost{of.Host}, Pace: of.Source.Pace, Deadline: deadline,
+		Node: insight.Key(node.Cluster, node.Name), Place: insight.Place{Name: node.Name, Cluster: node.Cluster, Labels: node.Labels},
+		Origin: gpu.SourceKubernetes, Sources: []sampler.Source{node.Source}, Host: clusterHost{node.Host}, Pace: node.Source.Pace, Deadline: deadline,
 	}
 }
 
@@ -122,14 +124,14 @@ func (r *Room) MayCome(node string) bool {
 func (r *Room) Health() map[string]contract.Part {
 	parts := map[string]contract.Part{}
 	for _, s := range r.clusters.State() {
-		of := contract.NewPart("ok", time.Time{})
+		health := contract.NewPart("ok", time.Time{})
 		switch {
 		case s.Is == kube.Starting:
-			of.State = "starting"
+			health.State = "starting"
 		case s.Is != kube.OK:
-			of = of.Failed(&s.Advice, s.Since)
+			health = health.Failed(&s.Advice, s.Since)
 		}
-		parts["cluster "+s.Cluster] = of
+		parts["cluster "+s.Cluster] = health
 	}
 	return parts
 }

@@ -502,11 +502,11 @@ func newFault(f *gpu.Fault) Fault {
 	return Fault{string(f.Kind), known(f.Engine), newErrorEvents(f.Count, f.Earlier, f.Last, f.Kind.Severity(), what, try, f.Culprit)}
 }
 
-func newErrorEvents(count, earlier uint64, last time.Time, severity gpu.Severity, what, try string, by gpu.Culprit) ErrorEvents {
+func newErrorEvents(count, earlier uint64, last time.Time, severity gpu.Severity, what, try string, culprit gpu.Culprit) ErrorEvents {
 	return ErrorEvents{
 		Count: count, Earlier: earlier, Last: timestamp(last),
 		Severity: known(string(severity)), Meaning: known(what), Advice: known(try),
-		Process: known(by.Name), PID: known(by.PID),
+		Process: known(culprit.Name), PID: known(culprit.PID),
 	}
 }
 

@@ -22,13 +22,13 @@ func InCluster(f *insight.Fleet, cluster string) *insight.Fleet {
 	if !slices.ContainsFunc(f.Moments(), func(m *insight.Moment) bool { return !there(m) }) {
 		return f // most often all are in one
 	}
-	var of []*insight.Moment
+	var members []*insight.Moment
 	for _, m := range f.Moments() {
 		if there(m) {
-			of = append(of, m)
+			members = append(members, m)
 		}
 	}
-	return insight.NewFleet(of...)
+	return insight.NewFleet(members...)
 }
 
 // ClusterNode is a machine with GPUs: an element of GET /api/v1/gpu/nodes, and

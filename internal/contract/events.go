@@ -99,8 +99,8 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	if a.Unit == "%" {
 		out.Threshold = out.Limit
 	}
-	if by := a.Acknowledged; by != nil {
-		out.Acknowledged = &Acknowledgment{by.By, by.Comment, timestamp(by.At)}
+	if ack := a.Acknowledged; ack != nil {
+		out.Acknowledged = &Acknowledgment{ack.By, ack.Comment, timestamp(ack.At)}
 	}
 	if p, ok := now.Device(a.Device.Node, a.Device.UUID); ok {
 		out.Why, out.Headline, out.Causes = p.Why.Sentence, p.Why.Headline, newCauses(p.Why.Causes)

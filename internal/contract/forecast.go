@@ -67,13 +67,13 @@ type FreeHour struct {
 }
 
 // NewForecasts makes it from parts of a fleet, in the time zone of now. of returns nil for a device without forecasts yet.
-func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, of func(insight.Part) *outlook.Outlook, now time.Time) Forecasts {
+func NewForecasts(m Monitor, f *insight.Fleet, parts []insight.Part, outlookOf func(insight.Part) *outlook.Outlook, now time.Time) Forecasts {
 	out := Forecasts{TimeZone: NewPastSpan(now, now, nil).TimeZone}
 	out.Timestamp, _ = m.head(f)
 	out.GPUs = listOf(parts, func(p *insight.Part) GPUForecast {
 		d := p.Device
 		g := GPUForecast{PastGPU: PastGPU{d.Index, d.UUID, d.Name, d.Node, gpu.KindOf(d.Source)}, Forecasts: []Forecast{}, Hours: []FreeHour{}}
-		o := of(*p)
+		o := outlookOf(*p)
 		if o == nil {
 			return g
 		}

@@ -37,8 +37,8 @@ type Probe struct {
 
 // NewProbe makes it.
 func NewProbe(m Monitor, f *insight.Fleet) Probe {
-	at, source := m.head(f)
-	return Probe{Status: string(f.Nodes().Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: at}
+	sampledAt, source := m.head(f)
+	return Probe{Status: string(f.Nodes().Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: sampledAt}
 }
 
 // MonitorHealth answers GET /api/health and GET /health/detailed.

@@ -277,12 +277,12 @@ func (g *GPU) leaveOutLinks() {
 func Reason(nodes gpu.Nodes) string {
 	var texts []string
 	for _, s := range nodes {
-		of := ""
+		prefix := ""
 		if len(nodes) > 1 {
-			of = s.Node + ": "
+			prefix = s.Node + ": "
 		}
 		for _, text := range reasons(s) {
-			texts = append(texts, of+text)
+			texts = append(texts, prefix+text)
 		}
 	}
 	return strings.Join(texts, "; ")
@@ -395,7 +395,7 @@ type Monitor struct {
 
 // head returns when the newest reading began and its source; before the first reading, when the
 // monitor started and the configured source.
-func (m Monitor) head(f *insight.Fleet) (at, source string) {
+func (m Monitor) head(f *insight.Fleet) (sampledAt, source string) {
 	nodes := f.Nodes()
 	if len(nodes) == 0 {
 		return timestamp(m.Started), m.Source
@@ -418,9 +418,9 @@ func (m Monitor) Of(f *insight.Fleet) Monitor {
 func (m Monitor) Pace(f *insight.Fleet) (least, usual, most time.Duration) {
 	moments := f.Moments()
 	all := make([]time.Duration, 0, len(moments))
-	for _, of := range moments {
-		if len(moments) == 1 || !of.Silent() {
-			all = append(all, cmp.Or(of.Link.Every, m.Interval))
+	for _, moment := range moments {
+		if len(moments) == 1 || !moment.Silent() {
+			all = append(all, cmp.Or(moment.Link.Every, m.Interval))
 		}
 	}
 	if len(all) == 0 {

@@ -42,8 +42,8 @@ func TestNobodyIsBusy(t *testing.T) {
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %s, %v", name, text, err)
 		}
-		if with := strings.Contains(string(text), `"kept"`); with != (name != "one") {
-			t.Errorf("%s: kept is there: %v", name, with)
+		if kept := strings.Contains(string(text), `"kept"`); kept != (name != "one") {
+			t.Errorf("%s: kept is there: %v", name, kept)
 		}
 	}
 }

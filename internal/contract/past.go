@@ -102,12 +102,12 @@ func NewHistory(span PastSpan, g history.Grid, columns store.Columns, devices ma
 }
 
 func newHistoryMetric(unit string, values []store.Value) HistoryMetric {
-	list := func(of func(*store.Value) float64) []Float {
+	list := func(value func(*store.Value) float64) []Float {
 		return listOf(values, func(v *store.Value) Float {
 			if v.Count == 0 {
 				return Float{}
 			}
-			return gpu.Of(of(v))
+			return gpu.Of(value(v))
 		})
 	}
 	return HistoryMetric{
@@ -200,8 +200,8 @@ type UsageRow struct {
 }
 
 // NewPastUsage makes it. A price of 0 means no price.
-func NewPastUsage(span PastSpan, by history.Grouping, price float64, devices map[store.Key]store.Device, list []history.Usage) PastUsage {
-	out := PastUsage{PastSpan: span, By: string(by)}
+func NewPastUsage(span PastSpan, grouping history.Grouping, price float64, devices map[store.Key]store.Device, list []history.Usage) PastUsage {
+	out := PastUsage{PastSpan: span, By: string(grouping)}
 	if price > 0 {
 		out.Price = gpu.Of(price)
 	}
@@ -214,10 +214,10 @@ func NewPastUsage(span PastSpan, by history.Grouping, price float64, devices map
 		if price > 0 {
 			row.Cost = fine(u.KWh(), price)
 		}
-		if by == history.ByCluster {
+		if grouping == history.ByCluster {
 			row.Name = cmp.Or(row.Name, LocalCluster)
 		}
-		if d, known := devices[u.Key]; known && by == history.ByGPU {
+		if d, known := devices[u.Key]; known && grouping == history.ByGPU {
 			row.Name, row.GPU = d.Name, new(pastGPU(&d))
 		}
 		return row

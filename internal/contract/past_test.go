@@ -62,13 +62,13 @@ func forecasts() contract.Forecasts {
 	}
 	f := m.Alone()
 	parts := slices.Collect(f.Parts())
-	of := func(p insight.Part) *outlook.Outlook {
+	outlookOf := func(p insight.Part) *outlook.Outlook {
 		if p.Device.Index == 0 {
 			return o
 		}
 		return nil
 	}
-	out := contract.NewForecasts(contract.Monitor{}, f, append(parts, insight.Part{Moment: m, Device: &gpu.Device{Identity: gpu.Identity{Index: 1}}}), of, now)
+	out := contract.NewForecasts(contract.Monitor{}, f, append(parts, insight.Part{Moment: m, Device: &gpu.Device{Identity: gpu.Identity{Index: 1}}}), outlookOf, now)
 	out.GPUs[0].Hours = out.GPUs[0].Hours[:2] // of 168
 	return out
 }

@@ -16,15 +16,15 @@ var identities = map[string]string{"gpus": "gpu_uuid", "instances": "uuid", "pro
 // gpu_uuid, instances by uuid, processes by pid, causes by id; a second one with the same identity gets "#2" after it), and null
 // values are left out, because a merge patch can't express them. An error means that one of the two is not a JSON object.
 func Patch(before, after []byte) ([]byte, error) {
-	from, err := keyed(before)
+	old, err := keyed(before)
 	if err != nil {
 		return nil, err
 	}
-	to, err := keyed(after)
+	updated, err := keyed(after)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(differences(from, to))
+	return json.Marshal(differences(old, updated))
 }
 
 func keyed(text []byte) (map[string]any, error) {
@@ -71,15 +71,15 @@ func form(name string, value any) any {
 	return value
 }
 
-func differences(from, to map[string]any) map[string]any {
+func differences(old, updated map[string]any) map[string]any {
 	out := map[string]any{}
-	for name := range from {
-		if _, stays := to[name]; !stays {
+	for name := range old {
+		if _, stays := updated[name]; !stays {
 			out[name] = nil
 		}
 	}
-	for name, now := range to {
-		before, had := from[name]
+	for name, now := range updated {
+		before, had := old[name]
 		a, object1 := before.(map[string]any)
 		b, object2 := now.(map[string]any)
 		switch {

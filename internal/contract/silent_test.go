@@ -66,14 +66,14 @@ func TestSilentNode(t *testing.T) {
 
 // Nodes are read as often as the programs say that read them; those that are silent count for nothing beside others.
 func TestPaceOfAFleet(t *testing.T) {
-	of := func(node string, every time.Duration, silent time.Time) *insight.Moment {
+	moment := func(node string, every time.Duration, silent time.Time) *insight.Moment {
 		m := insight.Of(&gpu.Snapshot{Node: node, Time: time.Unix(1, 0)})
 		return m.At(insight.Place{}, insight.Link{Remote: every > 0, Every: every, Silent: silent})
 	}
-	own, fast, slow, silent := of("own", 0, time.Time{}), of("fast", time.Second, time.Time{}), of("slow", time.Minute, time.Time{}), of("silent", time.Hour, time.Unix(2, 0))
+	own, fast, slow, silent := moment("own", 0, time.Time{}), moment("fast", time.Second, time.Time{}), moment("slow", time.Minute, time.Time{}), moment("silent", time.Hour, time.Unix(2, 0))
 	m := contract.Monitor{Interval: 5 * time.Second, Several: true}
 	for name, tt := range map[string]struct {
-		of                 []*insight.Moment
+		moments            []*insight.Moment
 		least, usual, most time.Duration
 	}{
 		"none":             {nil, 5 * time.Second, 5 * time.Second, 5 * time.Second},
@@ -84,7 +84,7 @@ func TestPaceOfAFleet(t *testing.T) {
 		"one that is mute": {[]*insight.Moment{silent}, time.Hour, time.Hour, time.Hour},
 		"mute beside own":  {[]*insight.Moment{own, silent}, 5 * time.Second, 5 * time.Second, 5 * time.Second},
 	} {
-		f := insight.NewFleet(tt.of...)
+		f := insight.NewFleet(tt.moments...)
 		if least, usual, most := m.Pace(f); least != tt.least || usual != tt.usual || most != tt.most {
 			t.Errorf("%s: %v, %v and %v, want %v, %v and %v", name, least, usual, most, tt.least, tt.usual, tt.most)
 		}

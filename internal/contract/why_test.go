@@ -43,20 +43,20 @@ func TestLayersOfAnUpdate(t *testing.T) {
 		t.Errorf("the machine's: %+v", u.Layers)
 	}
 	for i, g := range u.GPUs {
-		of := &m.Answer.Devices[i]
-		same := g.Headline == of.Headline && len(g.Facts) == len(of.Facts) && g.Rest == of.Rest
-		if !same || g.Action != contract.Action(of.Action) || g.Broken != (i == 3) {
-			t.Errorf("GPU %d: %+v, want those of %+v", i, g.Layers, of.Layers)
+		device := &m.Answer.Devices[i]
+		same := g.Headline == device.Headline && len(g.Facts) == len(device.Facts) && g.Rest == device.Rest
+		if !same || g.Action != contract.Action(device.Action) || g.Broken != (i == 3) {
+			t.Errorf("GPU %d: %+v, want those of %+v", i, g.Layers, device.Layers)
 		}
 	}
 }
 
 // The fault of a fan is one, unless it turns unasked. What leads may be no GPU at all.
 func TestBroken(t *testing.T) {
-	of := func(kind explain.Kind, what string) explain.Cause {
+	cause := func(kind explain.Kind, what string) explain.Cause {
 		return explain.Cause{Kind: kind, Case: what, Device: &gpu.Device{}}
 	}
-	lost := of(explain.Lost, "state")
+	lost := cause(explain.Lost, "state")
 	warm := explain.Cause{Kind: explain.WarmAir, Headline: "It is warm."}
 	other := explain.Cause{Kind: explain.OtherFan, Headline: "Another fan."}
 	for name, tt := range map[string]struct {
@@ -64,11 +64,11 @@ func TestBroken(t *testing.T) {
 		causes   []explain.Cause
 		broken   bool
 	}{
-		"work":                   {"It works.", []explain.Cause{of(explain.Work, "processes"), lost}, false},
+		"work":                   {"It works.", []explain.Cause{cause(explain.Work, "processes"), lost}, false},
 		"lost":                   {"It is lost.", []explain.Cause{{Kind: explain.Note}, warm, lost}, true},
 		"another fan, and lost":  {"On a: Another fan.", []explain.Cause{other, lost}, false},
-		"a fan that is blocked":  {"It stands still.", []explain.Cause{of(explain.FanFailing, "still")}, true},
-		"a fan that nobody asks": {"It turns.", []explain.Cause{of(explain.FanFailing, "unasked")}, false},
+		"a fan that is blocked":  {"It stands still.", []explain.Cause{cause(explain.FanFailing, "still")}, true},
+		"a fan that nobody asks": {"It turns.", []explain.Cause{cause(explain.FanFailing, "unasked")}, false},
 		"no GPU":                 {"No GPU.", []explain.Cause{{Kind: explain.Note}, {Kind: explain.NoDevice}}, true},
 		"nothing yet":            {"Wait.", []explain.Cause{{Kind: explain.Starting}}, false},
 	} {

@@ -136,22 +136,22 @@ func readCredentials(all []Destination, urls []string, file string) error {
 	}
 	for i := range list {
 		c := &list[i]
-		at := slices.Index(urls, c.URL)
+		index := slices.Index(urls, c.URL)
 		switch {
 		case c.URL == "" && len(all) == 1 && len(list) == 1:
-			at = 0
+			index = 0
 		case c.URL == "":
 			return errors.New("with several addresses, each entry needs its url")
-		case at < 0:
+		case index < 0:
 			return errors.New("it has credentials for an address that is not given")
-		case all[at].URL != "":
+		case all[index].URL != "":
 			return errors.New("it has two sets of credentials for one address")
 		}
 		if err := c.check(); err != nil {
 			return err
 		}
-		c.URL = all[at].url
-		all[at].credentials = *c
+		c.URL = all[index].url
+		all[index].credentials = *c
 	}
 	return nil
 }

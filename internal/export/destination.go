@@ -70,11 +70,11 @@ type destination struct {
 	told   string // the newest failure that was logged
 }
 
-func newDestination(of Destination, clock clock.Clock, version string, log *slog.Logger) *destination {
+func newDestination(target Destination, clock clock.Clock, version string, log *slog.Logger) *destination {
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	transport.MaxIdleConnsPerHost = 1
 	return &destination{
-		Destination: of, clock: clock, version: version, log: log, wake: make(chan struct{}, 1), now: State{Name: of.Name},
+		Destination: target, clock: clock, version: version, log: log, wake: make(chan struct{}, 1), now: State{Name: target.Name},
 		patience: patience, first: firstWait, goodbye: goodbye,
 		client: &http.Client{
 			Transport: transport,
@@ -260,8 +260,8 @@ func (d *destination) send(ctx context.Context, body []byte) (rejected int, err 
 
 // unreachable is why there was no answer. The error of a client has the whole address, which may have a secret.
 func unreachable(err error) *failure {
-	if of, ok := errors.AsType[*url.Error](err); ok {
-		err = of.Err
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
 	}
 	f := &failure{again: true, cause: err, what: "can't be reached", try: "check that it is running and that this machine can reach it"}
 	_, dns := errors.AsType[*net.DNSError](err)
@@ -319,11 +319,11 @@ func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(text); err == nil {
 		return min(max(time.Duration(min(n, 1e6))*time.Second, 0), mostAsked)
 	}
-	at, err := http.ParseTime(text)
+	retry, err := http.ParseTime(text)
 	if err != nil {
 		return 0
 	}
-	return min(max(at.Sub(now), 0), mostAsked)
+	return min(max(retry.Sub(now), 0), mostAsked)
 }
 
 // partial reads the answer to OTLP: field 1 is what was not taken, with rejected points (1) and why (2).

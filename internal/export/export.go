@@ -54,7 +54,7 @@ type Pusher struct {
 	nodes   map[string]*subject // by the name of the node
 	own     *subject            // the program itself
 	pending map[format]*request
-	with    map[string]bool // the nodes that are pending
+	joined  map[string]bool // the nodes that are pending
 	flushed time.Duration   // when pending requests were sent last
 	ended   bool
 }
@@ -63,7 +63,7 @@ type Pusher struct {
 func New(cfg Config) *Pusher {
 	p := &Pusher{
 		cfg: cfg, started: cfg.Clock.Now(), seed: maphash.MakeSeed(), nodes: map[string]*subject{},
-		pending: map[format]*request{}, with: map[string]bool{},
+		pending: map[format]*request{}, joined: map[string]bool{},
 	}
 	for i := range cfg.Destinations {
 		d := newDestination(cfg.Destinations[i], cfg.Clock, cfg.Version, cfg.Log.With("part", "export"))
@@ -93,12 +93,12 @@ type subject struct {
 
 type sent struct {
 	series uint64
-	at     int64
+	stamp  int64
 }
 
 // A beginning is since when a counter is known, and how far it was.
 type beginning struct {
-	at    int64 // in ms since 1970
+	stamp int64 // in ms since 1970
 	value float64
 }
 
@@ -124,8 +124,8 @@ func (p *Pusher) Observe(m *insight.Moment) {
 	}
 	n.instance, n.cluster, n.stale = s.Node, m.Place.Cluster, p.cfg.Clock.Elapsed()+p.cfg.Metrics.StaleAfter(m)
 	p.take(n, s.Time.UnixMilli(), func() metrics.Readings { return p.cfg.Metrics.Readings(s, p.otel) })
-	p.with[s.Node] = true
-	if known && len(p.with) == len(p.nodes) { // of a fleet at the start, more nodes come
+	p.joined[s.Node] = true
+	if known && len(p.joined) == len(p.nodes) { // of a fleet at the start, more nodes come
 		p.flush()
 	}
 }
@@ -134,7 +134,7 @@ func (p *Pusher) Observe(m *insight.Moment) {
 func (p *Pusher) forget(n *subject) {
 	p.end(n, n.series, n.newest+1)
 	delete(p.nodes, n.name)
-	delete(p.with, n.name)
+	delete(p.joined, n.name)
 }
 
 // take puts the series of a subject into the pending requests, and ends those that are gone.
@@ -142,19 +142,19 @@ func (p *Pusher) take(n *subject, now int64, read func() metrics.Readings) {
 	readings := read()
 	before, i := n.series, 0
 	var known map[uint64]int64 // the series before, by their hash, where their order is another now
-	last := func(series uint64) (at int64, ok bool) {
+	last := func(series uint64) (stamp int64, ok bool) {
 		if i < len(before) && before[i].series == series {
 			i++
-			return before[i-1].at, true
+			return before[i-1].stamp, true
 		}
 		if known == nil {
 			known = make(map[uint64]int64, len(before))
 			for _, b := range before {
-				known[b.series] = b.at
+				known[b.series] = b.stamp
 			}
 		}
-		at, ok = known[series]
-		return at, ok
+		stamp, ok = known[series]
+		return stamp, ok
 	}
 	after := make([]sent, 0, len(before))
 	for _, families := range [][]*dto.MetricFamily{readings.Families, readings.OTel} {
@@ -162,15 +162,15 @@ func (p *Pusher) take(n *subject, now int64, read func() metrics.Readings) {
 			kept := f.Metric[:0]
 			for _, m := range f.GetMetric() {
 				series := p.hash(f.GetName(), m.GetLabel())
-				at := m.GetTimestampMs()
+				stamp := m.GetTimestampMs()
 				if m.TimestampMs == nil {
-					at, m.TimestampMs = now, &now
+					stamp, m.TimestampMs = now, &now
 				}
 				was, ok := last(series)
-				after = append(after, sent{series, max(at, was)})
-				if !ok || at > was {
+				after = append(after, sent{series, max(stamp, was)})
+				if !ok || stamp > was {
 					kept = append(kept, m)
-					n.newest = max(n.newest, at)
+					n.newest = max(n.newest, stamp)
 				}
 			}
 			f.Metric = kept
@@ -200,7 +200,7 @@ func (p *Pusher) end(n *subject, gone []sent, now int64) {
 	}
 	last := make(map[uint64]int64, len(gone))
 	for _, g := range gone {
-		last[g.series] = g.at
+		last[g.series] = g.stamp
 		delete(n.counters, g.series)
 	}
 	readings := n.again()
@@ -208,8 +208,8 @@ func (p *Pusher) end(n *subject, gone []sent, now int64) {
 		for _, f := range families {
 			kept := f.Metric[:0]
 			for _, m := range f.GetMetric() {
-				if at, ok := last[p.hash(f.GetName(), m.GetLabel())]; ok {
-					m.TimestampMs = new(max(now, at+1))
+				if stamp, ok := last[p.hash(f.GetName(), m.GetLabel())]; ok {
+					m.TimestampMs = new(max(now, stamp+1))
 					kept = append(kept, m)
 				}
 			}
@@ -254,7 +254,7 @@ func (p *Pusher) flush() {
 	for format := range p.pending {
 		p.send(format)
 	}
-	clear(p.with)
+	clear(p.joined)
 	p.flushed = p.cfg.Clock.Elapsed()
 }
 
@@ -333,7 +333,7 @@ func (p *Pusher) tick() {
 			p.forget(n)
 		}
 	}
-	if (len(p.with) > 0 || len(p.nodes) == 0) && now-p.flushed > p.cfg.Interval*9/10 {
+	if (len(p.joined) > 0 || len(p.nodes) == 0) && now-p.flushed > p.cfg.Interval*9/10 {
 		p.flush()
 	}
 }

@@ -33,13 +33,13 @@ import (
 func TestMain(m *testing.M) { os.Exit(testkit.RunTests(m)) }
 
 // server is a node with eight H100, read at a time.
-func server(node string, at time.Time) *gpu.Snapshot {
+func server(node string, now time.Time) *gpu.Snapshot {
 	s := *fixture.Server()
-	s.Node, s.Time = node, at
+	s.Node, s.Time = node, now
 	s.Devices = slices.Clone(s.Devices)
 	for i := range s.Devices {
 		d := &s.Devices[i]
-		d.Node, d.SampledAt = node, at.Add(-50*time.Millisecond)
+		d.Node, d.SampledAt = node, now.Add(-50*time.Millisecond)
 	}
 	return &s
 }
@@ -48,14 +48,14 @@ func server(node string, at time.Time) *gpu.Snapshot {
 func newPusher(tb testing.TB, log io.Writer, all ...Destination) *Pusher {
 	tb.Helper()
 	logger := slog.New(slog.NewTextHandler(log, nil))
-	of, err := metrics.New(metrics.Config{
+	exporter, err := metrics.New(metrics.Config{
 		Newest: func() *insight.Fleet { return nil }, Self: func() metrics.Self { return metrics.Self{} },
 		Interval: time.Minute, Node: "hub", Version: "v1", Log: logger,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := New(Config{Destinations: all, Metrics: of, Interval: 1000 * time.Hour, Node: "hub", Version: "v1", Log: logger})
+	p := New(Config{Destinations: all, Metrics: exporter, Interval: 1000 * time.Hour, Node: "hub", Version: "v1", Log: logger})
 	for _, d := range p.all {
 		d.patience, d.first, d.goodbye = testkit.Patience, time.Millisecond, testkit.Patience
 	}
@@ -84,7 +84,7 @@ func (p *Pusher) observeNow(s *gpu.Snapshot) {
 	p.Observe(insight.Of(s))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.with) > 0 {
+	if len(p.joined) > 0 {
 		p.flush()
 	}
 }
@@ -186,8 +186,8 @@ func TestOTLP(t *testing.T) {
 	r := newReceiver(t, nil)
 	p := newPusher(t, t.Output(), r.destination(t))
 	stop := running(t, p)
-	at := time.Now().Truncate(time.Millisecond)
-	first := server("node-1", at)
+	now := time.Now().Truncate(time.Millisecond)
+	first := server("node-1", now)
 	first.Devices[1].Thermal.GPU = gpu.DoubtfulOf(gpu.Celsius(500))
 	first.Devices[2].Power.Draw = gpu.Absent[gpu.Watts](gpu.Stale)
 	p.observeNow(first)
@@ -238,7 +238,7 @@ func TestOTLP(t *testing.T) {
 	}
 
 	// Device 0 was not read anew, device 3 is gone, and energies have grown.
-	second := server("node-1", at.Add(time.Minute))
+	second := server("node-1", now.Add(time.Minute))
 	second.Devices[0].SampledAt = first.Devices[0].SampledAt
 	for i := range second.Devices {
 		second.Devices[i].Power.Energy = gpu.Map(second.Devices[i].Power.Energy, func(j gpu.Joules) gpu.Joules { return j + 100 })
@@ -290,7 +290,7 @@ func noneTwice(t *testing.T, r *receiver) {
 	t.Helper()
 	type key struct {
 		series string
-		at     uint64
+		stamp  uint64
 	}
 	seen := map[key]bool{}
 	for _, p := range r.points("") {
@@ -511,8 +511,8 @@ func TestSilent(t *testing.T) {
 // BenchmarkObserve is what a device costs each interval: its series are made, compared with those before, written and compressed.
 func BenchmarkObserve(b *testing.B) {
 	for _, c := range []struct {
-		name string
-		to   func() []Destination
+		name         string
+		destinations func() []Destination
 	}{
 		{"remote-write", func() []Destination {
 			return []Destination{{Name: "x", format: remoteWrite, url: "http://127.0.0.1:1"}}
@@ -520,19 +520,19 @@ func BenchmarkObserve(b *testing.B) {
 		{"otlp", func() []Destination { return []Destination{{Name: "x", format: otlp, url: "http://127.0.0.1:1"}} }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			p := newPusher(b, io.Discard, c.to()...)
-			at := time.Now()
+			p := newPusher(b, io.Discard, c.destinations()...)
+			now := time.Now()
 			const nodes = 32
 			var round [2][nodes]*insight.Moment // the second has other times, as the next reading would
 			for i := range round {
 				for j := range round[i] {
-					round[i][j] = insight.Of(server(fmt.Sprintf("node-%d", j), at))
+					round[i][j] = insight.Of(server(fmt.Sprintf("node-%d", j), now))
 				}
 			}
 			sent, n := 0, 0
 			for b.Loop() {
 				n++
-				now := at.Add(time.Duration(n) * time.Second)
+				now := now.Add(time.Duration(n) * time.Second)
 				p.setClock(clockAt(now))
 				for _, m := range round[n%2] {
 					m.Snapshot.Time = now

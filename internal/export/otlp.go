@@ -99,8 +99,8 @@ func (c *converter) metrics(families []*dto.MetricFamily, instruments map[string
 
 func (c *converter) point(name string, m *dto.Metric, how metrics.Instrument) *otel.NumberDataPoint {
 	const nanos = 1e6 // in a millisecond
-	at := m.GetTimestampMs()
-	point := &otel.NumberDataPoint{TimeUnixNano: uint64(at) * nanos, Attributes: make([]*common.KeyValue, len(m.GetLabel()))} //nolint:gosec // after 1970
+	stamp := m.GetTimestampMs()
+	point := &otel.NumberDataPoint{TimeUnixNano: uint64(stamp) * nanos, Attributes: make([]*common.KeyValue, len(m.GetLabel()))} //nolint:gosec // after 1970
 	for i, l := range m.GetLabel() {
 		attribute := c.attributes[l]
 		if attribute == nil {
@@ -115,7 +115,7 @@ func (c *converter) point(name string, m *dto.Metric, how metrics.Instrument) *o
 	}
 	value := valueOf(m)
 	if how.Grows {
-		point.StartTimeUnixNano = uint64(c.start(name, m, value, at)) * nanos //nolint:gosec // after 1970
+		point.StartTimeUnixNano = uint64(c.start(name, m, value, stamp)) * nanos //nolint:gosec // after 1970
 	}
 	if how.Whole {
 		point.Value = &otel.NumberDataPoint_AsInt{AsInt: int64(math.Round(value))}
@@ -127,19 +127,19 @@ func (c *converter) point(name string, m *dto.Metric, how metrics.Instrument) *o
 
 // start is since when a counter counts. Where nobody knows, it is the time of the first point, as OpenTelemetry's data
 // model has it: that point then says how far the counter was when it was first seen.
-func (c *converter) start(name string, m *dto.Metric, value float64, at int64) int64 {
+func (c *converter) start(name string, m *dto.Metric, value float64, stamp int64) int64 {
 	if !c.subject.began.IsZero() {
-		return min(c.subject.began.UnixMilli(), at)
+		return min(c.subject.began.UnixMilli(), stamp)
 	}
 	series := c.pusher.hash(name, m.GetLabel())
 	first, ok := c.subject.counters[series]
 	if !ok || value < first.value {
-		first.at = at
+		first.stamp = stamp
 	}
 	first.value = value
 	if c.subject.counters == nil {
 		c.subject.counters = map[uint64]beginning{}
 	}
 	c.subject.counters[series] = first
-	return cmp.Or(first.at, at)
+	return cmp.Or(first.stamp, stamp)
 }

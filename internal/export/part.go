@@ -16,9 +16,9 @@ import (
 type Room struct{ *Pusher }
 
 // NewRoom makes a Room of at least one destination. What is sent is what the exporter has.
-func NewRoom(host *part.Host, to []Destination, of *metrics.Exporter) *Room {
+func NewRoom(host *part.Host, destinations []Destination, exporter *metrics.Exporter) *Room {
 	return &Room{New(Config{
-		Destinations: to, Metrics: of, Interval: host.Interval, Node: host.Node, Version: host.Version, Clock: host.Clock, Log: host.Log,
+		Destinations: destinations, Metrics: exporter, Interval: host.Interval, Node: host.Node, Version: host.Version, Clock: host.Clock, Log: host.Log,
 	})}
 }
 
@@ -50,9 +50,9 @@ func health(all []State) contract.Part {
 			failing = append(failing, s)
 		}
 	}
-	of := contract.NewPart("ok", last)
+	health := contract.NewPart("ok", last)
 	if len(failing) == 0 {
-		return of
+		return health
 	}
 	s := failing[0]
 	advice := gpu.AsAdvice(s.Err)
@@ -60,10 +60,10 @@ func health(all []State) contract.Part {
 	if more := len(failing) - 1; more > 0 {
 		advice.What += fmt.Sprintf("; other failing destinations: %d", more)
 	}
-	return of.Failed(&advice, s.Since)
+	return health.Failed(&advice, s.Since)
 }
 
 // Measure fills in what became of the samples.
-func (r *Room) Measure(of *metrics.Self) {
-	of.Parts = append(of.Parts, Metrics.Of(r.States()))
+func (r *Room) Measure(self *metrics.Self) {
+	self.Parts = append(self.Parts, Metrics.Of(r.States()))
 }

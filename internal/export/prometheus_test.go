@@ -18,9 +18,9 @@ import (
 // A real Prometheus takes what is sent, has what /metrics has, and knows when a series has ended.
 func TestPrometheus(t *testing.T) {
 	prometheus := promtest.Start(t, "global: {}\n", "--web.enable-remote-write-receiver")
-	query := func(expr string, at time.Time) []promtest.Series {
+	query := func(expr string, instant time.Time) []promtest.Series {
 		t.Helper()
-		return prometheus.Query(t, expr, strconv.FormatFloat(float64(at.UnixMilli())/1000, 'f', 3, 64))
+		return prometheus.Query(t, expr, strconv.FormatFloat(float64(instant.UnixMilli())/1000, 'f', 3, 64))
 	}
 	all, err := RemoteWrite([]string{prometheus.URL + "/api/v1/write"}, "")
 	if err != nil {
@@ -35,15 +35,15 @@ func TestPrometheus(t *testing.T) {
 			t.Fatalf("%+v", s)
 		}
 	}
-	at := time.Now().Add(-10 * time.Second).Truncate(time.Millisecond)
-	p.setClock(clockAt(at))
-	first := server("node-1", at)
+	now := time.Now().Add(-10 * time.Second).Truncate(time.Millisecond)
+	p.setClock(clockAt(now))
+	first := server("node-1", now)
 	p.observeNow(first)
 	taken()
 
 	// All that /metrics has of the node, and no more.
 	got := map[string]int{}
-	for _, s := range query(`count by (__name__) ({node="node-1"})`, at) {
+	for _, s := range query(`count by (__name__) ({node="node-1"})`, now) {
 		n, err := strconv.Atoi(s.Value[1].(string))
 		if err != nil {
 			t.Fatal(err)
@@ -64,21 +64,21 @@ func TestPrometheus(t *testing.T) {
 	if len(got) != len(want) || len(want) < 40 {
 		t.Errorf("%d names, want %d", len(got), len(want))
 	}
-	one := query(`gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"}`, at)
+	one := query(`gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"}`, now)
 	power, _ := first.Devices[0].Power.Draw.Get()
 	if len(one) != 1 || one[0].Value[1] != strconv.FormatFloat(float64(power), 'g', -1, 64) || one[0].Metric["instance"] != "node-1" || one[0].Metric["job"] != "gpuwhy" {
 		t.Errorf("the power: %+v, want %v", one, power)
 	}
-	if n := len(query(`DCGM_FI_DEV_GPU_TEMP{hostname="node-1"}`, at)); n != 8 {
+	if n := len(query(`DCGM_FI_DEV_GPU_TEMP{hostname="node-1"}`, now)); n != 8 {
 		t.Errorf("%d temperatures under DCGM's name", n)
 	}
 	sampled := float64(first.Devices[0].SampledAt.UnixMilli()) / 1000
-	if s := query(`timestamp(gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"})`, at); len(s) != 1 || s[0].Value[1] != strconv.FormatFloat(sampled, 'f', -1, 64) {
+	if s := query(`timestamp(gpuwhy_gpu_power_watts{uuid="`+first.Devices[0].UUID+`"})`, now); len(s) != 1 || s[0].Value[1] != strconv.FormatFloat(sampled, 'f', -1, 64) {
 		t.Errorf("the time of a reading: %+v, want %v", s, sampled)
 	}
 
 	// A reading that is not there any more, and a device that is gone.
-	second := server("node-1", at.Add(5*time.Second))
+	second := server("node-1", now.Add(5*time.Second))
 	gone := second.Devices[1].UUID
 	second.Devices[0].Power.Draw = gpu.Absent[gpu.Watts](gpu.NotReported)
 	second.Devices = slices.Delete(second.Devices, 1, 2)

@@ -50,13 +50,13 @@ func (r *request) addRemoteWrite(n *subject, families []*dto.MetricFamily, ended
 			if ended {
 				value = stale
 			}
-			at := uint64(m.GetTimestampMs()) //nolint:gosec // as int64 is written
+			stamp := uint64(m.GetTimestampMs()) //nolint:gosec // as int64 is written
 			b = protowire.AppendTag(b, 2, protowire.BytesType)
-			b = protowire.AppendVarint(b, uint64(1+8+1+protowire.SizeVarint(at))) //nolint:gosec // a length
+			b = protowire.AppendVarint(b, uint64(1+8+1+protowire.SizeVarint(stamp))) //nolint:gosec // a length
 			b = protowire.AppendTag(b, 1, protowire.Fixed64Type)
 			b = protowire.AppendFixed64(b, math.Float64bits(value))
 			b = protowire.AppendTag(b, 2, protowire.VarintType)
-			b = protowire.AppendVarint(b, at)
+			b = protowire.AppendVarint(b, stamp)
 			r.scratch = b
 			r.body = protowire.AppendTag(r.body, 1, protowire.BytesType)
 			r.body = protowire.AppendBytes(r.body, b)

@@ -161,33 +161,33 @@ func (r *Room) Health() map[string]contract.Part {
 
 func (r *Room) health() contract.Part {
 	s := r.Bus.State()
-	of := contract.NewPart("ok", time.Time{})
+	health := contract.NewPart("ok", time.Time{})
 	if r.Server != nil {
 		if trouble, since := r.Server.Trouble(); trouble != nil {
-			return of.Failed(trouble, since)
+			return health.Failed(trouble, since)
 		}
 	}
 	switch {
 	case s.Err != nil:
-		return of.Failed(s.Err, s.Since)
+		return health.Failed(s.Err, s.Since)
 	case !s.Connected:
 		return contract.Part{State: "starting"}
 	}
 	if r.downlink != nil {
 		switch d := r.downlink.State(); {
 		case d.Err != nil:
-			return of.Failed(d.Err, d.Since)
+			return health.Failed(d.Err, d.Since)
 		case d.Full > 0:
-			return of.Failed(&gpu.Advice{
+			return health.Failed(&gpu.Advice{
 				What: fmt.Sprintf("the fleet has more than %d machines, and the others are not shown", downlink.MostNodes), Try: "divide it into several fleets",
 			}, time.Time{})
 		}
 	}
-	return of
+	return health
 }
 
 // Measure fills in how the program's part in the fleet does.
-func (r *Room) Measure(of *metrics.Self) {
+func (r *Room) Measure(self *metrics.Self) {
 	s := r.Bus.State()
 	now := &Traffic{Connected: s.Connected, Dropped: s.Dropped}
 	if r.downlink != nil {
@@ -198,7 +198,7 @@ func (r *Room) Measure(of *metrics.Self) {
 		u := r.uplink.State()
 		now.EventsWaiting, now.EventsLost = u.Waiting, u.Lost
 	}
-	of.Parts = append(of.Parts, Metrics.Of(now))
+	self.Parts = append(self.Parts, Metrics.Of(now))
 }
 
 // Member is what the program has to do with the fleet.

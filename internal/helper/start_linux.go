@@ -235,12 +235,12 @@ func Cost(pid int) (resident int64, cpu time.Duration, err error) {
 		return 0, 0, fmt.Errorf("the stat of process %d is short", pid)
 	}
 	var ticks int64
-	for number, to := range map[int]*int64{user: &ticks, system: &ticks, pages: &resident} {
+	for number, value := range map[int]*int64{user: &ticks, system: &ticks, pages: &resident} {
 		n, err := strconv.ParseInt(fields[number-first], 10, 64)
 		if err != nil {
 			return 0, 0, err
 		}
-		*to += n
+		*value += n
 	}
 	const ofSecond = 100 // ticks, on every Linux that Go runs on
 	return resident * int64(os.Getpagesize()), time.Duration(ticks) * time.Second / ofSecond, nil

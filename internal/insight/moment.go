@@ -109,7 +109,7 @@ func (f *Fleet) Node(name string) (*Moment, bool) {
 }
 
 // find returns the position of a node in a list ordered by node name.
-func find(moments []*Moment, name string) (at int, found bool) {
+func find(moments []*Moment, name string) (index int, found bool) {
 	return slices.BinarySearchFunc(moments, name, func(m *Moment, name string) int { return strings.Compare(m.Snapshot.Node, name) })
 }
 

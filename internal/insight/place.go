@@ -70,8 +70,8 @@ type Link struct {
 // last state.
 func (m *Moment) At(place Place, link Link) *Moment {
 	was := m.Last()
-	moved := func(s *gpu.Snapshot, of []attribute.Attribution, a explain.Answer) *Moment {
-		out := &Moment{Snapshot: s, Attribution: of, Answer: a, Place: place, Link: link}
+	moved := func(s *gpu.Snapshot, attributed []attribute.Attribution, a explain.Answer) *Moment {
+		out := &Moment{Snapshot: s, Attribution: attributed, Answer: a, Place: place, Link: link}
 		out.alone = sync.OnceValue(func() *Fleet { return NewFleet(out) })
 		return out
 	}

@@ -25,15 +25,15 @@ var errPanicked = errors.New("making the value panicked")
 // kept too. Get allocates nothing for an existing value.
 func (m *Map[K, V]) Get(k K, build func() (V, error)) (V, error) {
 	m.mu.Lock()
-	of, ok := m.made[k]
+	entry, ok := m.made[k]
 	if !ok {
-		of = &made[V]{err: errPanicked}
+		entry = &made[V]{err: errPanicked}
 		if m.made == nil {
 			m.made = map[K]*made[V]{}
 		}
-		m.made[k] = of
+		m.made[k] = entry
 	}
 	m.mu.Unlock()
-	of.once.Do(func() { of.value, of.err = build() }) // sync.OnceValues would move build to the heap
-	return of.value, of.err
+	entry.once.Do(func() { entry.value, entry.err = build() }) // sync.OnceValues would move build to the heap
+	return entry.value, entry.err
 }

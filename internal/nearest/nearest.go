@@ -20,20 +20,20 @@ func Name(written string, names []string) string {
 	}
 	best, least := "", max(7, utf8.RuneCountInString(given)/3*4+1) // quarters of a letter
 	for _, name := range names {
-		of := plain(name)
-		if len(of) == 0 || len(of) > longest {
+		candidate := plain(name)
+		if len(candidate) == 0 || len(candidate) > longest {
 			continue
 		}
-		far := 4 * distance([]rune(given), []rune(of))
-		if utf8.RuneCountInString(given) < 3 && !strings.Contains(of, given) {
+		far := 4 * distance([]rune(given), []rune(candidate))
+		if utf8.RuneCountInString(given) < 3 && !strings.Contains(candidate, given) {
 			continue // so short a text is like anything
 		}
 		switch {
-		case len(given) >= 3 && strings.HasPrefix(of, given):
+		case len(given) >= 3 && strings.HasPrefix(candidate, given):
 			far = min(far, 2)
-		case len(given) >= 3 && strings.Contains(of, given):
+		case len(given) >= 3 && strings.Contains(candidate, given):
 			far = min(far, 3)
-		case len(of) >= 3 && strings.HasPrefix(given, of): // another name may differ by a letter: "history_retenton"
+		case len(candidate) >= 3 && strings.HasPrefix(given, candidate): // another name may differ by a letter: "history_retenton"
 			far = min(far, 6)
 		}
 		if far < least {

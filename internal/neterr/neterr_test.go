@@ -31,7 +31,7 @@ func TestErrors(t *testing.T) {
 		"in use": neterr.InUse, "forbidden": neterr.Forbidden, "refused": neterr.Refused,
 		"no network": neterr.NoNetwork, "no host": neterr.NoHost, "cut": neterr.Cut,
 	}
-	of := func(n syscall.Errno) error {
+	dialError := func(n syscall.Errno) error {
 		return fmt.Errorf("ask: %w", &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", n)})
 	}
 	for _, tt := range []struct {
@@ -41,20 +41,20 @@ func TestErrors(t *testing.T) {
 		{nil, ""},
 		{taken, "in use"},
 		{refused, "refused"},
-		{of(syscall.EACCES), "forbidden"},
-		{of(syscall.EPIPE), "cut"},
-		{of(syscall.ECONNRESET), "cut"},
-		{of(syscall.ENETUNREACH), "no network"},
-		{of(syscall.EHOSTUNREACH), "no host"},
-		{of(syscall.ETIMEDOUT), ""},
+		{dialError(syscall.EACCES), "forbidden"},
+		{dialError(syscall.EPIPE), "cut"},
+		{dialError(syscall.ECONNRESET), "cut"},
+		{dialError(syscall.ENETUNREACH), "no network"},
+		{dialError(syscall.EHOSTUNREACH), "no host"},
+		{dialError(syscall.ETIMEDOUT), ""},
 		// As Windows counts them.
-		{of(10048), "in use"},
-		{of(10013), "forbidden"},
-		{of(10061), "refused"},
-		{of(10051), "no network"},
-		{of(10065), "no host"},
-		{of(10054), "cut"},
-		{of(10060), ""},
+		{dialError(10048), "in use"},
+		{dialError(10013), "forbidden"},
+		{dialError(10061), "refused"},
+		{dialError(10051), "no network"},
+		{dialError(10065), "no host"},
+		{dialError(10054), "cut"},
+		{dialError(10060), ""},
 	} {
 		for name, is := range tests {
 			if got := is(tt.err); got != (name == tt.want) {

@@ -64,12 +64,12 @@ func pictured(t *testing.T, long time.Duration) string {
 }
 
 // pointer moves the pointer over an element: to shares of its width and height.
-func pointer(tab *browser.Tab, of string, x, y float64) {
+func pointer(tab *browser.Tab, selector string, x, y float64) {
 	browser.Ask[bool](tab, fmt.Sprintf(`(() => {
 		const el = document.querySelector(%q), b = el.getBoundingClientRect();
 		el.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: b.left + %v * b.width, clientY: b.top + %v * b.height }));
 		return true;
-	})()`, of, x, y))
+	})()`, selector, x, y))
 }
 
 // The cursor is at one moment in the picture and in all charts, and all values are those of one GPU: of the picture's, or of that whose line
@@ -77,14 +77,14 @@ func pointer(tab *browser.Tab, of string, x, y float64) {
 func TestTheCursorIsAtOneMoment(t *testing.T) {
 	tab := browser.Open(t, 1440, 1200)
 	tab.Visit(pictured(t, 10*time.Minute) + "/?gpu=GPU-2")
-	text := func(of string) string {
-		return browser.Ask[string](tab, `document.querySelector(`+"`"+of+"`"+`)?.innerText.replaceAll("\u00a0", " ") ?? "nothing"`)
+	text := func(selector string) string {
+		return browser.Ask[string](tab, `document.querySelector(`+"`"+selector+"`"+`)?.innerText.replaceAll("\u00a0", " ") ?? "nothing"`)
 	}
 	const chart = `.chart[data-metric=temperature_celsius] .lines`
 	pointer(tab, chart, .5, .05) // near to no line
-	for _, has := range []string{"GPU 2", "Temperature\t70 °C", "Power\t300 W", "Fan\t60 %"} {
-		if got := text(".tip"); !strings.Contains(got, has) {
-			t.Errorf("beside the pointer is %q, want %q", got, has)
+	for _, want := range []string{"GPU 2", "Temperature\t70 °C", "Power\t300 W", "Fan\t60 %"} {
+		if got := text(".tip"); !strings.Contains(got, want) {
+			t.Errorf("beside the pointer is %q, want %q", got, want)
 		}
 	}
 	if n := browser.Ask[int](tab, `new Set([...document.querySelectorAll(".lines .cursor")].map((c) => c.getAttribute("x1"))).size`); n != 1 {
@@ -95,14 +95,14 @@ func TestTheCursorIsAtOneMoment(t *testing.T) {
 			t.Errorf("the %s is %q at the cursor, want %q", lane, got, want)
 		}
 	}
-	at := browser.Ask[float64](tab, `(() => {
+	spot := browser.Ask[float64](tab, `(() => {
 		const m = /1 0 0 (\S+) 0 (\S+)\)/.exec(document.querySelector("`+chart+` [data-scale]").getAttribute("transform"));
 		return (2 * 50 * Number(m[1]) + Number(m[2])) / 100;
 	})()`) // where 50 °C are drawn
-	pointer(tab, chart, .5, at)
-	for _, has := range []string{"GPU 0", "Temperature\t50 °C", "Power\t100 W", "Fan\t0 %"} {
-		if got := text(".tip"); !strings.Contains(got, has) {
-			t.Errorf("beside the pointer near the line is %q, want %q", got, has)
+	pointer(tab, chart, .5, spot)
+	for _, want := range []string{"GPU 0", "Temperature\t50 °C", "Power\t100 W", "Fan\t0 %"} {
+		if got := text(".tip"); !strings.Contains(got, want) {
+			t.Errorf("beside the pointer near the line is %q, want %q", got, want)
 		}
 	}
 	pointer(tab, "h1", .5, .5)

@@ -73,11 +73,11 @@ func TestEmbeddedPicture(t *testing.T) {
 		{true, "", "same-origin"},
 		{false, "https://wiki.example.org/", "same-origin"},
 	} {
-		of := none
+		handler := none
 		if tt.named {
-			of = h
+			handler = h
 		}
-		w := servetest.Get(of, "/picture.svg", "Referer: "+tt.referer)
+		w := servetest.Get(handler, "/picture.svg", "Referer: "+tt.referer)
 		if got := w.Header().Get("Cross-Origin-Resource-Policy"); w.Code != http.StatusOK || got != tt.want {
 			t.Errorf("%q: %d, %s", tt.referer, w.Code, got)
 		}

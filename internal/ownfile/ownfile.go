@@ -53,23 +53,23 @@ type span struct{ from, to uintptr }
 // unwritten returns the mappings of a file, in the form of /proc/PID/smaps, that can be mapped again as they are: nobody may write to them, and nobody did before,
 // as the dynamic linker does to a part that it then protects, or a debugger where it wants to stop.
 func unwritten(smaps io.Reader, file string) (all []span, err error) {
-	var at span // none while its end is 0
+	var current span // none while its end is 0
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		line := lines.Text()
 		if name, value, _ := strings.Cut(line, ":"); !strings.Contains(name, " ") {
-			if name == "Anonymous" && at.to != 0 && strings.TrimSpace(value) == "0 kB" {
-				all = append(all, at)
+			if name == "Anonymous" && current.to != 0 && strings.TrimSpace(value) == "0 kB" {
+				all = append(all, current)
 			}
 			continue
 		}
 		// from-to rwxp offset device inode file
-		at = span{}
+		current = span{}
 		fields := strings.SplitN(line, " ", 6)
 		if len(fields) < 6 || strings.TrimLeft(fields[5], " ") != file || !strings.HasPrefix(fields[1], "r-") || !strings.HasSuffix(fields[1], "p") {
 			continue
 		}
-		if at, err = parse(fields[0]); err != nil {
+		if current, err = parse(fields[0]); err != nil {
 			return nil, err
 		}
 	}

@@ -109,7 +109,7 @@ type pace struct {
 
 // newNode makes a node. It passes each periodic Moment to publish, and each Moment
 // that was read on demand to hold. Nodes share what the stage remembers.
-func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration, of clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
+func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration, clock clock.Clock, log *slog.Logger, publish, hold func(*insight.Moment)) *node {
 	if in.Host != nil {
 		stage.Reserve = in.Host.Reserve
 	}
@@ -126,7 +126,7 @@ func newNode(in *Inputs, stage insight.Stage, every pace, deadline time.Duration
 		KernelLog: in.KernelLog,
 		Notes:     in.Notes,
 		Publish:   func(s *gpu.Snapshot) { publish(n.stage.Next(s).At(in.Place, in.link())) },
-		Clock:     of,
+		Clock:     clock,
 		Demanded:  func(s *gpu.Snapshot) { hold(n.stage.Beside(s).At(in.Place, in.link())) },
 		Log:       log.With("part", "sampler"),
 	})

@@ -263,10 +263,10 @@ func (r *Room) Costs() []gpu.Cost {
 }
 
 // Measure fills in how the sources do, and what they cost.
-func (r *Room) Measure(of *metrics.Self) {
+func (r *Room) Measure(self *metrics.Self) {
 	health := r.health()
-	of.Took, of.Costs = health.Took, r.Costs()
+	self.Took, self.Costs = health.Took, r.Costs()
 	for _, s := range health.Sources {
-		of.Sources = append(of.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
+		self.Sources = append(self.Sources, metrics.Source{Name: s.Source, Failing: s.Failure != nil, LastSuccess: s.LastSuccess})
 	}
 }

@@ -22,8 +22,8 @@ func (r *Room) watched() bool {
 
 // Noticed has the nodes read at the usual interval again as soon as somebody asks, but for those who ask only
 // or static files.
-func (r *Room) Noticed(of *http.Request) {
-	path := "/" + strings.TrimPrefix(of.URL.Path, r.BasePath)
+func (r *Room) Noticed(request *http.Request) {
+	path := "/" + strings.TrimPrefix(request.URL.Path, r.BasePath)
 	if r.Idle == 0 || strings.HasPrefix(path, "/health") || strings.HasSuffix(path, "/api/health") || strings.HasPrefix(path, "/static/") {
 		return
 	}
@@ -31,7 +31,7 @@ func (r *Room) Noticed(of *http.Request) {
 	for _, n := range r.all() {
 		n.sampler.Watch()
 	}
-	r.afterRest(of.Context(), auth.FromRequest(of))
+	r.afterRest(request.Context(), auth.FromRequest(request))
 }
 
 // longestWait is how long the first request after a pause waits for a reading.

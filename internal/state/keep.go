@@ -287,8 +287,8 @@ func (k *Keeper) read(name string, knowsNames bool) ([]byte, error) {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return nil, fmt.Errorf("it can't be read: %w", err)
 	}
-	if of := cmp.Or(h.Origin, h.Source); of != "" && profile(of) != profile(k.Origin) {
-		return nil, fmt.Errorf("it is for %q, not %q", of, k.Origin)
+	if origin := cmp.Or(h.Origin, h.Source); origin != "" && profile(origin) != profile(k.Origin) {
+		return nil, fmt.Errorf("it is for %q, not %q", origin, k.Origin)
 	}
 	switch {
 	case h.Version == version && !knowsNames && h.Node != "" && k.Node != "" && h.Node != k.Node:

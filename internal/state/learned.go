@@ -54,11 +54,11 @@ func Newest[T learned](all []T) []T {
 func Fresh[T learned](kept []T, now time.Time, plausible func(*T) bool) (fresh []T, err error) {
 	wrong := 0
 	for i := range kept {
-		of := kept[i].learned()
+		learned := kept[i].learned()
 		switch {
-		case i >= MaxDevices || of.UUID == "" || of.Seen.After(now.Add(time.Hour)) || !plausible(&kept[i]):
+		case i >= MaxDevices || learned.UUID == "" || learned.Seen.After(now.Add(time.Hour)) || !plausible(&kept[i]):
 			wrong++
-		case now.Sub(of.Seen) <= learnedFor:
+		case now.Sub(learned.Seen) <= learnedFor:
 			fresh = append(fresh, kept[i])
 		}
 	}

@@ -17,7 +17,7 @@ func Names(document string) []string {
 }
 
 // Written returns when a document was written, and the name of its machine; zero and empty if it does not say.
-func Written(text []byte) (at time.Time, node string) {
+func Written(text []byte) (written time.Time, node string) {
 	var h header
 	if json.Unmarshal(text, &h) != nil {
 		return time.Time{}, ""
@@ -36,37 +36,37 @@ func About(text []byte, node string) []byte {
 		return text
 	}
 	all["node"] = name
-	if with, err := json.Marshal(all); err == nil {
-		return with
+	if extended, err := json.Marshal(all); err == nil {
+		return extended
 	}
 	return text
 }
 
 // renamed returns state of a machine under its new name: every field "node" with the former name gets the new one.
-func renamed(state []byte, from, to string) ([]byte, error) {
+func renamed(state []byte, oldName, newName string) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(state))
 	decoder.UseNumber()
 	var all any
 	if err := decoder.Decode(&all); err != nil {
 		return nil, err
 	}
-	rename(all, from, to)
+	rename(all, oldName, newName)
 	return json.Marshal(all)
 }
 
-func rename(value any, from, to string) {
+func rename(value any, oldName, newName string) {
 	switch value := value.(type) {
 	case []any:
-		for _, of := range value {
-			rename(of, from, to)
+		for _, item := range value {
+			rename(item, oldName, newName)
 		}
 	case map[string]any:
-		for name, of := range value {
-			if name == "node" && of == from {
-				value[name] = to
+		for name, member := range value {
+			if name == "node" && member == oldName {
+				value[name] = newName
 				continue
 			}
-			rename(of, from, to)
+			rename(member, oldName, newName)
 		}
 	}
 }

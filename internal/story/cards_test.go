@@ -123,8 +123,8 @@ func (p *Product) check() error {
 		}
 		return nil
 	}
-	of, known := models[p.Name]
-	if !known || of.vendor != p.Vendor {
+	model, known := models[p.Name]
+	if !known || model.vendor != p.Vendor {
 		return fmt.Errorf("there is no product %q of %s", p.Name, p.Vendor)
 	}
 	if p.Persistence || p.MIG {
@@ -158,15 +158,15 @@ func (p *Product) reports(key string, n *yaml.Node, lasts time.Duration) error {
 }
 
 // canBe finds what a process can't be on a product.
-func (p *process) canBe(on *Product) error {
-	_, ofKernel := offered[on.Vendor]
+func (p *process) canBe(product *Product) error {
+	_, ofKernel := offered[product.Vendor]
 	switch {
-	case p.Type == "rocm" && on.Vendor != "amd", p.Type == "mps" && ofKernel:
-		return fmt.Errorf("on %s no process is of type %q", on.Name, p.Type)
+	case p.Type == "rocm" && product.Vendor != "amd", p.Type == "mps" && ofKernel:
+		return fmt.Errorf("on %s no process is of type %q", product.Name, p.Type)
 	case ofKernel && (p.Hidden || p.Ended):
-		return fmt.Errorf("on %s a process is listed where /proc has it", on.Name)
+		return fmt.Errorf("on %s a process is listed where /proc has it", product.Name)
 	case !ofKernel && p.Closed:
-		return fmt.Errorf("on %s the driver lists all processes", on.Name)
+		return fmt.Errorf("on %s the driver lists all processes", product.Name)
 	}
 	return nil
 }
@@ -316,8 +316,8 @@ func (m *machine) topology(c *card, p *Product) {
 // kfd is the compute driver's number of the card.
 func (c *card) kfd() int { return 4700 + c.number }
 
-func (c *card) display(on bool) {
-	state := map[bool][2]string{true: {"enabled\n", "On\n"}, false: {"disabled\n", "Off\n"}}[on]
+func (c *card) display(active bool) {
+	state := map[bool][2]string{true: {"enabled\n", "On\n"}, false: {"disabled\n", "Off\n"}}[active]
 	output := fmt.Sprintf("drm/card%d/card%d-DP-1/", c.number, c.number)
 	c.put(map[string]string{output + "enabled": state[0], output + "dpms": state[1]})
 }
@@ -360,13 +360,13 @@ func (c *card) enterState(was, is string) {
 }
 
 // refuse makes reading the sensors fail, as while the driver resets the card.
-func (c *card) refuse(on bool) {
-	c.refuses = on
+func (c *card) refuse(refuses bool) {
+	c.refuses = refuses
 	for _, f := range c.files {
-		if _, there := c.shown[f.name]; on && there {
+		if _, there := c.shown[f.name]; refuses && there {
 			c.remove(f.name)
 			c.Write(c.File(f.name+"/none"), "")
-		} else if !on {
+		} else if !refuses {
 			c.Remove(f.name)
 		}
 	}
@@ -383,32 +383,32 @@ var (
 func (c *card) holdDown(bits int) {
 	c.throttling = 0
 	if c.vendor == "intel" {
-		of, status := "tile0/gt0/freq0/throttle/reason_", "tile0/gt0/freq0/throttle/status"
+		reasons, status := "tile0/gt0/freq0/throttle/reason_", "tile0/gt0/freq0/throttle/status"
 		if c.driver == "i915" {
 			gt := fmt.Sprintf("drm/card%d/gt/gt0/throttle_reason_", c.number)
-			of, status = gt, gt+"status"
+			reasons, status = gt, gt+"status"
 		}
 		files := map[string]string{status: "0\n"}
 		for bit, name := range ofIntel {
 			if bits&bit != 0 {
-				files[status], files[of+name] = "1\n", "1\n"
-			} else if files[of+name] == "" {
-				files[of+name] = "0\n"
+				files[status], files[reasons+name] = "1\n", "1\n"
+			} else if files[reasons+name] == "" {
+				files[reasons+name] = "0\n"
 			}
 		}
 		c.put(files)
 		return
 	}
-	for bit, to := range ofAMD {
+	for bit, target := range ofAMD {
 		if bits&bit != 0 {
-			c.throttling |= 1 << to
+			c.throttling |= 1 << target
 		}
 	}
 }
 
 // metrics is the driver's table, of which all but the reasons is left out: the other files have the rest.
 func (c *card) metrics() string {
-	size, at := map[[2]byte]int{{1, 1}: 96, {1, 3}: 120, {1, 6}: 1664, {2, 3}: 152, {3, 0}: 264}[c.table], 112
+	size, offset := map[[2]byte]int{{1, 1}: 96, {1, 3}: 120, {1, 6}: 1664, {2, 3}: 152, {3, 0}: 264}[c.table], 112
 	t := []byte(strings.Repeat("\xff", size))
 	binary.LittleEndian.PutUint16(t, uint16(size))
 	t[2], t[3] = c.table[0], c.table[1]
@@ -418,26 +418,26 @@ func (c *card) metrics() string {
 	case [2]byte{1, 6}, [2]byte{3, 0}: // for how long each has held the clocks
 		power, heat := map[byte]int{1: 40, 3: 236}[c.table[0]], map[byte]int{1: 44, 3: 248}[c.table[0]]
 		c.throttled++
-		for at, bit := range map[int]int{power: 0, heat: 36} {
+		for start, bit := range map[int]int{power: 0, heat: 36} {
 			count := uint32(500)
 			if c.throttling&(1<<bit) != 0 {
 				count += uint32(c.throttled)
 			}
-			binary.LittleEndian.PutUint32(t[at:], count)
+			binary.LittleEndian.PutUint32(t[start:], count)
 		}
 	default:
 		if c.table[0] == 2 {
-			at = 120
+			offset = 120
 		}
-		binary.LittleEndian.PutUint64(t[at:], c.throttling)
+		binary.LittleEndian.PutUint64(t[offset:], c.throttling)
 	}
 	return string(t)
 }
 
 // reportCard writes what the files of a card say at a time of the story.
-func (m *machine) reportCard(g int, c *card, at time.Duration) {
-	values, passed := m.values[g], at-m.last
-	shares := m.spend(c, g, at, passed)
+func (m *machine) reportCard(g int, c *card, elapsed time.Duration) {
+	values, passed := m.values[g], elapsed-m.last
+	shares := m.spend(c, g, elapsed, passed)
 	if state := m.states[g]; state == "gone" || state == "lost" {
 		return
 	}
@@ -466,7 +466,7 @@ func (m *machine) reportCard(g int, c *card, at time.Duration) {
 			delete(files, f.name)
 			continue
 		}
-		value := max(v.at(at, m.random), 0)
+		value := max(v.value(elapsed, m.random), 0)
 		switch {
 		case c.vendor == "intel" && name == "power":
 			c.joules += value * passed.Seconds()
@@ -521,7 +521,7 @@ const hertz = 19.2e6
 
 // spend lets the processes of a card work, and opens it for them. It returns the sum of what they
 // use of its busiest engine.
-func (m *machine) spend(c *card, g int, at, passed time.Duration) (busiest float64) {
+func (m *machine) spend(c *card, g int, elapsed, passed time.Duration) (busiest float64) {
 	c.clock += hertz * passed.Seconds()
 	sums := map[string]float64{}
 	here := map[uint32]bool{}
@@ -536,7 +536,7 @@ func (m *machine) spend(c *card, g int, at, passed time.Duration) (busiest float
 			if v == nil || v.absent != "" || p.Type == "rocm" && share == 0 {
 				continue
 			}
-			used := max(v.at(at, m.random), 0) / 100
+			used := max(v.value(elapsed, m.random), 0) / 100
 			for _, engine := range engines[share] {
 				c.spent[id][engine] += used * passed.Seconds() * c.rate(engine)
 				sums[engine] += 100 * used

@@ -25,13 +25,13 @@ type storyClock struct {
 
 // A change is how far a clock was set, and how long the machine slept, in all.
 type change struct {
-	from       time.Time // by Go's clock
+	begin      time.Time // by Go's clock
 	set, slept time.Duration
 }
 
 func newClock() *storyClock {
 	now := time.Now()
-	return &storyClock{begun: now, changes: []change{{from: now.Add(-time.Hour)}}}
+	return &storyClock{begun: now, changes: []change{{begin: now.Add(-time.Hour)}}}
 }
 
 func (c *storyClock) clock() clock.Clock {
@@ -58,7 +58,7 @@ func (c *storyClock) wall(t time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, k := range slices.Backward(c.changes) {
-		if !k.from.After(t) {
+		if !k.begin.After(t) {
 			return t.Round(0).Add(k.set + k.slept)
 		}
 	}
@@ -72,7 +72,7 @@ func (c *storyClock) back(wall time.Time) time.Time {
 	defer c.mu.Unlock()
 	set := c.changes[len(c.changes)-1].set
 	for _, k := range slices.Backward(c.changes) {
-		if t := wall.Add(-set - k.slept); !t.Before(k.from) {
+		if t := wall.Add(-set - k.slept); !t.Before(k.begin) {
 			return t
 		}
 	}
@@ -126,9 +126,9 @@ func TestStoryClock(t *testing.T) {
 			t.Errorf("it was %v then", was)
 		}
 		// The program has moved both by the three hours.
-		for _, at := range []struct{ told, was time.Time }{{first.Add(-3 * time.Hour), first}, {second.Add(5 * time.Hour), second}} {
-			if was := c.back(at.told); !was.Equal(at.was) {
-				t.Errorf("%v was %v, want %v", at.told, was, at.was)
+		for _, tt := range []struct{ told, was time.Time }{{first.Add(-3 * time.Hour), first}, {second.Add(5 * time.Hour), second}} {
+			if was := c.back(tt.told); !was.Equal(tt.was) {
+				t.Errorf("%v was %v, want %v", tt.told, was, tt.was)
 			}
 		}
 	})

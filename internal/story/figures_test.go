@@ -41,7 +41,7 @@ func (t tally) String() string {
 // A row is the tallies of some answers: all of them, and by certainty.
 type row struct {
 	tally
-	by map[string]tally
+	tallies map[string]tally
 }
 
 // figures are what came of all stories.
@@ -64,7 +64,7 @@ func (f *figures) add(folder, story string, inRealTime bool, r *result) {
 	if inRealTime {
 		f.inRealTime++
 		for _, m := range r.Marks {
-			of(f.folders, folder).note(&m)
+			rowOf(f.folders, folder).note(&m)
 		}
 		return
 	}
@@ -79,12 +79,12 @@ func (f *figures) add(folder, story string, inRealTime bool, r *result) {
 	}
 	for _, m := range r.Marks {
 		f.total.note(&m)
-		of(f.folders, folder).note(&m)
-		of(f.kinds, m.Kind).note(&m)
+		rowOf(f.folders, folder).note(&m)
+		rowOf(f.kinds, m.Kind).note(&m)
 	}
 }
 
-func of(rows map[string]*row, key string) *row {
+func rowOf(rows map[string]*row, key string) *row {
 	if rows[key] == nil {
 		rows[key] = &row{}
 	}
@@ -93,12 +93,12 @@ func of(rows map[string]*row, key string) *row {
 
 func (r *row) note(m *mark) {
 	r.add(m.Right)
-	if r.by == nil {
-		r.by = map[string]tally{}
+	if r.tallies == nil {
+		r.tallies = map[string]tally{}
 	}
-	t := r.by[m.Certainty]
+	t := r.tallies[m.Certainty]
 	t.add(m.Right)
-	r.by[m.Certainty] = t
+	r.tallies[m.Certainty] = t
 }
 
 var certainties = []explain.Confidence{explain.High, explain.Medium, explain.Low}
@@ -107,7 +107,7 @@ var certainties = []explain.Confidence{explain.High, explain.Medium, explain.Low
 func (f *figures) text() string {
 	var b strings.Builder
 	line := func(name string, r *row) {
-		high := r.by[explain.High.String()]
+		high := r.tallies[explain.High.String()]
 		fmt.Fprintf(&b, "%-22s %5d judged  %5d right (%s)  %3d wrong  %3d of them with high certainty\n",
 			name, r.all, r.all-r.wrong, r.right(), r.wrong, high.wrong)
 	}
@@ -117,7 +117,7 @@ func (f *figures) text() string {
 	line("all", f.total)
 	fmt.Fprintf(&b, "%d stories of %.0f hours; %d whose first cause changes too often\n\n", f.stories, f.plays.Hours(), f.restless)
 	for _, c := range certainties {
-		t := f.total.by[c.String()]
+		t := f.total.tallies[c.String()]
 		fmt.Fprintf(&b, "%-22s %5d said    %5d right (%s)\n", c, t.all, t.all-t.wrong, t.right())
 	}
 	b.WriteString("\n")
@@ -130,7 +130,7 @@ func (f *figures) text() string {
 // markdown is the figures for docs/why.md.
 func (f *figures) markdown() string {
 	var b strings.Builder
-	all, high := f.total, f.total.by[explain.High.String()]
+	all, high := f.total, f.total.tallies[explain.High.String()]
 	fmt.Fprintf(&b, "In %d stories of %.0f hours in all, %d answers were judged. ", f.stories, f.plays.Hours(), all.all)
 	fmt.Fprintf(&b, "%d were right (%s); ", all.all-all.wrong, all.right())
 	fmt.Fprintf(&b, "of the %d wrong ones, %d were said with high\n", all.wrong, high.wrong)
@@ -138,7 +138,7 @@ func (f *figures) markdown() string {
 	fmt.Fprintf(&b, "In %d stories the first cause changed more often than a person would change their mind.\n\n", f.restless)
 	b.WriteString("| certainty | answers | right | |\n| --- | ---: | ---: | ---: |\n")
 	for _, c := range certainties {
-		t := f.total.by[c.String()]
+		t := f.total.tallies[c.String()]
 		fmt.Fprintf(&b, "| %v | %d | %d | %s |\n", c, t.all, t.all-t.wrong, t.right())
 	}
 	b.WriteString("\n| first cause | answers | wrong | high | medium | low |\n| --- | ---: | ---: | ---: | ---: | ---: |\n")
@@ -146,7 +146,7 @@ func (f *figures) markdown() string {
 		r := f.kinds[name]
 		fmt.Fprintf(&b, "| %s | %d | %d |", name, r.all, r.wrong)
 		for _, c := range certainties {
-			fmt.Fprintf(&b, " %v |", r.by[c.String()])
+			fmt.Fprintf(&b, " %v |", r.tallies[c.String()])
 		}
 		b.WriteString("\n")
 	}

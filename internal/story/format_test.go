@@ -58,7 +58,7 @@ type Span struct{ time.Duration }
 
 func (s *Span) UnmarshalYAML(n *yaml.Node) (err error) {
 	s.Duration, err = time.ParseDuration(n.Value)
-	return at(n, err)
+	return located(n, err)
 }
 
 // Words is one word or a list of them.
@@ -121,7 +121,7 @@ func (q *Left) UnmarshalYAML(n *yaml.Node) error {
 		return wrong(n, "%q is not such as \"60s to 90s\"", n.Value)
 	}
 	q.To, err = time.ParseDuration(strings.TrimSpace(to))
-	return at(n, err)
+	return located(n, err)
 }
 
 // Marks are moments of a scene.
@@ -153,20 +153,20 @@ func (m *Marks) UnmarshalYAML(n *yaml.Node) error {
 		if to = strings.TrimSpace(to); to != "end" {
 			m.to, err2 = time.ParseDuration(to)
 		}
-		return at(n, errors.Join(err, err2))
+		return located(n, errors.Join(err, err2))
 	}
 	for one := range strings.SplitSeq(n.Value, ",") {
 		d, err := time.ParseDuration(strings.TrimSpace(one))
 		if err != nil {
-			return at(n, err)
+			return located(n, err)
 		}
 		m.list = append(m.list, d)
 	}
 	return nil
 }
 
-// at reports whether a reading so long after the beginning of the scene is at a mark.
-func (m *Marks) at(since, every time.Duration) bool {
+// due reports whether a reading so long after the beginning of the scene is at a mark.
+func (m *Marks) due(since, every time.Duration) bool {
 	if m.span && since >= m.from && since <= m.to {
 		return true
 	}
@@ -226,7 +226,7 @@ func (s *Scene) UnmarshalYAML(n *yaml.Node) error {
 			err = fmt.Errorf("a scene has no %q", key)
 		}
 		if err != nil {
-			return at(value, err)
+			return located(value, err)
 		}
 	}
 	for i := range s.Expect {
@@ -302,8 +302,8 @@ func parseValue(text string, begun, lasts time.Duration) (*Value, error) {
 	return v, nil
 }
 
-// at is the value at a time of the story.
-func (v *Value) at(t time.Duration, r *rand.Rand) float64 {
+// value is the value at a time of the story.
+func (v *Value) value(t time.Duration, r *rand.Rand) float64 {
 	since := t - v.begun // negative before the story's time 0, where only turns go on
 	value, noise := v.from, v.noise
 	switch v.how {

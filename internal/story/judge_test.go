@@ -91,7 +91,7 @@ func lead(m *insight.Moment, gpu *int) (sentence string, causes []explain.Cause)
 	return m.Answer.Sentence, causes
 }
 
-func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v verdict) {
+func judge(e *Expectation, host *machine, elapsed time.Duration, m *insight.Moment) (v verdict) {
 	sentence, causes := lead(m, e.GPU)
 	if len(causes) == 0 {
 		return verdict{wrong: []string{"it names no cause"}}
@@ -142,8 +142,8 @@ func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v 
 		}
 	}
 	if e.Since != nil {
-		if since := on.clock.back(first.Since).Sub(on.epoch); first.Since.IsZero() {
-			if e.Since.Duration > on.story.watchedSince(at) { // of what was so at the first reading nobody knows
+		if since := host.clock.back(first.Since).Sub(host.epoch); first.Since.IsZero() {
+			if e.Since.Duration > host.story.watchedSince(elapsed) { // of what was so at the first reading nobody knows
 				miss("it does not say since when")
 			}
 		} else if (since - e.Since.Duration).Abs() > 10*time.Second {
@@ -158,10 +158,10 @@ func judge(e *Expectation, on *machine, at time.Duration, m *insight.Moment) (v 
 }
 
 // watchedSince is when the program that answers at a time had its first reading.
-func (s *Story) watchedSince(at time.Duration) time.Duration {
+func (s *Story) watchedSince(elapsed time.Duration) time.Duration {
 	since := -s.Before.Duration
 	for i := range s.Scenes {
-		if s.Scenes[i].Gpuwhy != "" && s.sceneStart[i] <= at {
+		if s.Scenes[i].Gpuwhy != "" && s.sceneStart[i] <= elapsed {
 			since = s.sceneStart[i]
 		}
 	}

@@ -198,11 +198,11 @@ func newMachine(t *testing.T, lib *fakenvml.Library, s *Story, epoch time.Time) 
 }
 
 // sense changes the machine's own fans and temperatures.
-func (m *machine) sense(of map[string]string, begun, lasts time.Duration) error {
-	if m.sensed == nil && of != nil {
+func (m *machine) sense(texts map[string]string, begun, lasts time.Duration) error {
+	if m.sensed == nil && texts != nil {
 		m.sensed = map[string]*Value{}
 	}
-	for name, text := range of {
+	for name, text := range texts {
 		v, err := parseValue(text, begun, lasts)
 		if err != nil {
 			return err
@@ -213,7 +213,7 @@ func (m *machine) sense(of map[string]string, begun, lasts time.Duration) error 
 }
 
 // sensors writes them, in the order of their names.
-func (m *machine) sensors(at time.Duration) {
+func (m *machine) sensors(elapsed time.Duration) {
 	if m.sensed == nil {
 		return
 	}
@@ -222,12 +222,12 @@ func (m *machine) sensors(at time.Duration) {
 	for _, name := range slices.Sorted(maps.Keys(m.sensed)) {
 		if strings.Contains(name, "fan") {
 			fans++
-			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_input", fans), fmt.Sprintf("%.0f\n", m.sensed[name].at(at, m.random)))
+			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_input", fans), fmt.Sprintf("%.0f\n", m.sensed[name].value(elapsed, m.random)))
 			m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/fan%d_label", fans), name+"\n")
 			continue
 		}
 		temps++
-		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_input", temps), fmt.Sprintf("%.0f\n", 1000*m.sensed[name].at(at, m.random)))
+		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_input", temps), fmt.Sprintf("%.0f\n", 1000*m.sensed[name].value(elapsed, m.random)))
 		m.write(fmt.Sprintf("sys/class/hwmon/hwmon0/temp%d_label", temps), name+"\n")
 	}
 }
@@ -304,7 +304,7 @@ func (m *machine) enter(i int) error {
 			}
 			for key, node := range sc.GPUs[index] {
 				if err := m.change(g, key, node, begun, sc.For); err != nil {
-					return fmt.Errorf("scene %d: %s: %w", i+1, key, at(node, err))
+					return fmt.Errorf("scene %d: %s: %w", i+1, key, located(node, err))
 				}
 			}
 		}
@@ -337,14 +337,14 @@ func (m *machine) work(sc *Scene, begun time.Duration) (err error) {
 }
 
 // count adds up what the CPU did since the reading before.
-func (m *machine) count(at time.Duration, alive map[uint32]string) {
-	m.sensors(at)
-	passed := max(0, at-m.last).Seconds()
+func (m *machine) count(elapsed time.Duration, alive map[uint32]string) {
+	m.sensors(elapsed)
+	passed := max(0, elapsed-m.last).Seconds()
 	if m.cpu != nil {
 		const begin = 1000
 		cores := float64(max(m.story.Cores, 1))
-		m.busy += passed * max(0, min(100, m.cpu.at(at, m.random))) * cores
-		all := (at + m.story.Before.Duration + time.Hour).Seconds() * 100 * cores
+		m.busy += passed * max(0, min(100, m.cpu.value(elapsed, m.random))) * cores
+		all := (elapsed + m.story.Before.Duration + time.Hour).Seconds() * 100 * cores
 		m.write("proc/stat", fmt.Sprintf("cpu  %.0f 0 0 %.0f 0 0 0 0 0 0\n", begin+m.busy, all-m.busy))
 	}
 	for i := range m.runs {
@@ -397,7 +397,7 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 		}
 		d.Back()
 		d.Wake()
-		name, by, err := state(node.Value)
+		name, delay, err := state(node.Value)
 		if err != nil {
 			return err
 		}
@@ -407,7 +407,7 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 		case "hangs":
 			d.Hang()
 		case "slow":
-			d.Slow(by, "nvmlDeviceGetPowerUsage") // which a reading calls once
+			d.Slow(delay, "nvmlDeviceGetPowerUsage") // which a reading calls once
 		case "refuses":
 			d.Answer(999)
 		case "asleep":
@@ -416,9 +416,9 @@ func (m *machine) change(g int, key string, node *yaml.Node, begun, lasts time.D
 		case "gone":
 			d.Lost()
 			bound := filepath.Join(m.fake.SysfsRoot, "bus/pci/drivers/nvidia", d.PCI)
-			to, err := os.Readlink(bound)
+			target, err := os.Readlink(bound)
 			m.check(err)
-			m.bound[g] = to
+			m.bound[g] = target
 			m.check(os.Remove(bound))
 		}
 	case "xid":
@@ -494,16 +494,16 @@ func (m *machine) since(g int, list []process) []process {
 }
 
 // show makes the machine report what it does at a time of the story.
-func (m *machine) show(at time.Duration) {
+func (m *machine) show(elapsed time.Duration) {
 	if m.fake == nil {
-		m.report(at)
+		m.report(elapsed)
 		return
 	}
-	m.fake.Together(func() { m.report(at) })
+	m.fake.Together(func() { m.report(elapsed) })
 }
 
-func (m *machine) report(at time.Duration) {
-	now := m.epoch.Add(at)
+func (m *machine) report(elapsed time.Duration) {
+	now := m.epoch.Add(elapsed)
 	// The program compares this with Go's clock to know when processes began, and tells
 	// it by the clock that was set.
 	m.write("proc/uptime", fmt.Sprintf("%.2f 100.00\n", (now.Sub(m.boot)-m.clock.last().set).Seconds()))
@@ -511,7 +511,7 @@ func (m *machine) report(at time.Duration) {
 	m.closeAll()
 	for g := range m.story.GPUs {
 		if c := m.cards[g]; c != nil {
-			m.reportCard(g, c, at)
+			m.reportCard(g, c, elapsed)
 			for i := range m.processes[g] {
 				alive[m.processes[g][i].PID] = m.describe(&m.processes[g][i])
 			}
@@ -525,7 +525,7 @@ func (m *machine) report(at time.Duration) {
 			case v.absent != "":
 				set[k] = fakenvml.Error(4)
 			default:
-				set[k] = int64(math.Round(max(v.at(at, m.random), 0)*unit/1) * 1)
+				set[k] = int64(math.Round(max(v.value(elapsed, m.random), 0)*unit/1) * 1)
 			}
 		}
 		values := m.values[g]
@@ -540,7 +540,7 @@ func (m *machine) report(at time.Duration) {
 						put(fakenvml.Fan(f, "target"), v, 1)
 					}
 					if p := m.story.GPUs[g]; values[fmt.Sprint("rpm ", f)] == nil && (p.Tachometer == nil || *p.Tachometer) && v.absent == "" {
-						set[fakenvml.Fan(f, "rpm")] = int(30 * max(v.at(at, m.random), 0))
+						set[fakenvml.Fan(f, "rpm")] = int(30 * max(v.value(elapsed, m.random), 0))
 					}
 				default:
 					put(fakenvml.Fan(f, what), v, 1)
@@ -551,13 +551,13 @@ func (m *machine) report(at time.Duration) {
 				put(k, v, keys[name].unit)
 			}
 			if name == "power" && v.absent == "" {
-				m.energy[g] += v.at(at, m.random) * 1000 * (at - m.last).Seconds()
+				m.energy[g] += v.value(elapsed, m.random) * 1000 * (elapsed - m.last).Seconds()
 				set["energy"] = int64(m.energy[g])
 			}
 		}
 		d := m.nvidia[g]
 		if state := values["pstate"]; state != nil && !m.reasons[g] {
-			set[fakenvml.EventReasons] = btoi(state.at(at, m.random) >= 5)
+			set[fakenvml.EventReasons] = btoi(state.value(elapsed, m.random) >= 5)
 		}
 		d.Unset(unset...)
 		d.SetAll(set)
@@ -574,17 +574,17 @@ func (m *machine) report(at time.Duration) {
 			if p.Used != "none" {
 				f.Memory = uint64(num(p.Used) * (1 << 20))
 			}
-			for j, to := range []*uint32{&f.SM, &f.MemoryBandwidth, &f.Encoder, &f.Decoder} {
+			for j, share := range []*uint32{&f.SM, &f.MemoryBandwidth, &f.Encoder, &f.Decoder} {
 				if v := p.values[j]; v != nil && v.absent == "" {
-					*to = uint32(math.Round(max(v.at(at, m.random), 0)))
+					*share = uint32(math.Round(max(v.value(elapsed, m.random), 0)))
 				}
 			}
 			listed = append(listed, f)
 		}
 		d.SetProcesses(listed...)
 	}
-	m.count(at, alive)
-	m.last = at
+	m.count(elapsed, alive)
+	m.last = elapsed
 	for pid := range m.written {
 		if alive[pid] == "" {
 			folder := m.path(fmt.Sprintf("proc/%d", pid))
@@ -664,9 +664,9 @@ func (m *machine) bundle(namespace string, pid uint32, annotations map[string]st
 }
 
 // sleptUntil is how long the machine has slept before a time of the story.
-func (m *machine) sleptUntil(at time.Duration) (slept time.Duration) {
+func (m *machine) sleptUntil(elapsed time.Duration) (slept time.Duration) {
 	for i, sc := range m.story.Scenes {
-		if m.story.sceneStart[i] <= at {
+		if m.story.sceneStart[i] <= elapsed {
 			slept += sc.Sleep
 		}
 	}

@@ -88,7 +88,7 @@ func (m *machine) start(dir string, every time.Duration) (*program, error) {
 // sources are those of the vendors whose cards the machine has.
 func (m *machine) sources(every time.Duration, log *slog.Logger) (all []sampler.Source) {
 	add := func(s sampler.Source) { all = append(all, &setSource{s, m.clock}) }
-	has := func(vendor string) bool {
+	shows := func(vendor string) bool {
 		return slices.ContainsFunc(m.story.GPUs, func(p Product) bool { return p.Vendor == vendor })
 	}
 	if m.fake != nil {
@@ -99,17 +99,17 @@ func (m *machine) sources(every time.Duration, log *slog.Logger) (all []sampler.
 	}
 	sysfs, proc := m.drm.Sysfs, m.drm.Proc
 	holders := drm.NewHolders(proc, sysfs)
-	if has("amd") {
+	if shows("amd") {
 		add(amd.New(amd.Config{SysfsRoot: sysfs, ProcRoot: proc, Deadline: deadline, Holders: holders, Log: log}))
 	}
-	if has("intel") {
+	if shows("intel") {
 		add(intel.New(intel.Config{SysfsRoot: sysfs, ProcRoot: proc, Deadline: deadline, Holders: holders, Log: log}))
 	}
 	return all
 }
 
 // A seer is called for each reading of a story.
-type seer func(scene int, at time.Duration, m *machine, moment *insight.Moment)
+type seer func(scene int, elapsed time.Duration, m *machine, moment *insight.Moment)
 
 // play plays a story, and calls see for each reading. Time is that of a bubble, which
 // takes none, unless the story is of the kind that takes its time.
@@ -147,7 +147,7 @@ func playNow(t *testing.T, lib *fakenvml.Library, s *Story, see seer) {
 	}
 	defer stop()
 	dir := t.TempDir()
-	at, steady := -s.Before.Duration, -s.Before.Duration
+	elapsed, steady := -s.Before.Duration, -s.Before.Duration
 	for i, sc := range s.Scenes {
 		if sc.Gpuwhy != "" {
 			stop()
@@ -159,11 +159,11 @@ func playNow(t *testing.T, lib *fakenvml.Library, s *Story, see seer) {
 			t.Fatal(err)
 		}
 		end := s.sceneStart[i] + sc.For
-		for ; at < end; at += every {
-			time.Sleep(time.Until(m.epoch.Add(at - before)))
-			m.show(at)
+		for ; elapsed < end; elapsed += every {
+			time.Sleep(time.Until(m.epoch.Add(elapsed - before)))
+			m.show(elapsed)
 			if p == nil {
-				time.Sleep(time.Until(m.epoch.Add(at)))
+				time.Sleep(time.Until(m.epoch.Add(elapsed)))
 				var err error
 				if p, err = m.start(dir, every); err != nil {
 					t.Fatal(err)
@@ -175,18 +175,18 @@ func playNow(t *testing.T, lib *fakenvml.Library, s *Story, see seer) {
 				if !ok {
 					t.Fatal("the program ended")
 				}
-				late = m.clock.back(moment.Snapshot.Time).Sub(m.epoch.Add(at))
-				if s.RealTime && time.Since(m.epoch.Add(at)) > slack {
-					steady = at + max(late, 0) + recovery
+				late = m.clock.back(moment.Snapshot.Time).Sub(m.epoch.Add(elapsed))
+				if s.RealTime && time.Since(m.epoch.Add(elapsed)) > slack {
+					steady = elapsed + max(late, 0) + recovery
 				}
 				if late > slack {
 					if !s.RealTime {
-						t.Fatalf("at %v a reading came that is %v late", at, late)
+						t.Fatalf("at %v a reading came that is %v late", elapsed, late)
 					}
-					at += late.Round(every) // the machine was busy, and readings were left out
+					elapsed += late.Round(every) // the machine was busy, and readings were left out
 				}
-				if late >= -slack && at < end && at >= steady {
-					see(i, at, m, moment)
+				if late >= -slack && elapsed < end && elapsed >= steady {
+					see(i, elapsed, m, moment)
 				}
 			}
 		}

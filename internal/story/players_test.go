@@ -77,7 +77,7 @@ func judged(t *testing.T, lib *fakenvml.Library, s *Story) (r result) {
 	var tell strings.Builder
 	nothing := &Expectation{At: Marks{span: true}} // but what is forbidden
 	before := map[*Expectation]mark{}
-	note := func(at time.Duration, scene int, e *Expectation, v verdict) {
+	note := func(elapsed time.Duration, scene int, e *Expectation, v verdict) {
 		// An answer that stays the same from reading to reading is one answer.
 		m := mark{v.kind, v.certainty, len(v.wrong) == 0}
 		if !e.At.span || before[e] != m {
@@ -86,17 +86,17 @@ func judged(t *testing.T, lib *fakenvml.Library, s *Story) (r result) {
 		before[e] = m
 		if wrong := strings.Join(v.wrong, "; "); wrong != "" {
 			if told[wrong]++; told[wrong] <= 2 {
-				r.Wrong = append(r.Wrong, fmt.Sprintf("at %v (scene %d): %s: %s", at, scene+1, wrong, v.said))
+				r.Wrong = append(r.Wrong, fmt.Sprintf("at %v (scene %d): %s: %s", elapsed, scene+1, wrong, v.said))
 			}
 		}
 	}
-	play(t, lib, s, func(scene int, at time.Duration, on *machine, m *insight.Moment) {
+	play(t, lib, s, func(scene int, elapsed time.Duration, host *machine, m *insight.Moment) {
 		r.Plays += s.Every.Duration
 		if *verbose {
 			sentence, causes := lead(m, nil)
 			a := m.Answer.Layers
 			fmt.Fprintf(&tell, "%6v [%s/%s %v] %s\n\t\t%s | %v | %s | %s\n",
-				at, causes[0].Kind, causes[0].Case, causes[0].Confidence, sentence, a.Headline, a.Facts, a.Rest, a.Action.Command)
+				elapsed, causes[0].Kind, causes[0].Case, causes[0].Confidence, sentence, a.Headline, a.Facts, a.Rest, a.Action.Command)
 		}
 		if now := headline(m); now != said {
 			said = now
@@ -106,17 +106,17 @@ func judged(t *testing.T, lib *fakenvml.Library, s *Story) (r result) {
 		sc := &s.Scenes[scene]
 		for i := range sc.Expect {
 			e := &sc.Expect[i]
-			if !e.At.at(at-s.sceneStart[scene], s.Every.Duration) {
+			if !e.At.due(elapsed-s.sceneStart[scene], s.Every.Duration) {
 				continue
 			}
-			v := judge(e, on, at, m)
+			v := judge(e, host, elapsed, m)
 			if e.GPU == nil && !judgedHere { // it is about the same answer
 				v.wrong, judgedHere = append(v.wrong, forbidden.wrong...), true
 			}
-			note(at, scene, e, v)
+			note(elapsed, scene, e, v)
 		}
 		if len(forbidden.wrong) > 0 && !judgedHere {
-			note(at, scene, nothing, forbidden)
+			note(elapsed, scene, nothing, forbidden)
 		} else {
 			delete(before, nothing)
 		}
@@ -211,28 +211,28 @@ func (p *players) process(first job, more <-chan job, env []string) error {
 		return err
 	}
 	_, err = fakenvml.New(dir)
-	from, to, err2 := os.Pipe()
+	reader, writer, err2 := os.Pipe()
 	if err := cmp.Or(err, err2); err != nil {
 		close(first.done)
 		return err
 	}
-	defer from.Close()
+	defer reader.Close()
 	args := []string{"-test.run=^TestPlayer$", "-test.timeout=20m", fmt.Sprintf("-tell=%v", *verbose)}
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(append(os.Environ(), libraryOfPlayer+"="+dir, "TMPDIR="+dir), env...)
-	cmd.ExtraFiles = []*os.File{to}
+	cmd.ExtraFiles = []*os.File{writer}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	in, err := cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	to.Close()
+	writer.Close()
 	if err != nil {
 		close(first.done)
 		return err
 	}
-	results := json.NewDecoder(from)
+	results := json.NewDecoder(reader)
 	for j, ok := first, true; ok; j, ok = <-more {
 		var r result
 		_, err := fmt.Fprintln(in, j.file)

@@ -26,25 +26,25 @@ func decode(n *yaml.Node, into any) error {
 	return n.Decode(into)
 }
 
-func known(n *yaml.Node, of reflect.Type) error {
+func known(n *yaml.Node, typ reflect.Type) error {
 	if n.Alias != nil {
 		n = n.Alias
 	}
-	if reflect.PointerTo(of).Implements(reflect.TypeFor[yaml.Unmarshaler]()) || of == reflect.TypeFor[yaml.Node]() {
+	if reflect.PointerTo(typ).Implements(reflect.TypeFor[yaml.Unmarshaler]()) || typ == reflect.TypeFor[yaml.Node]() {
 		return nil
 	}
 	switch {
-	case of.Kind() == reflect.Pointer:
-		return known(n, of.Elem())
-	case of.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
+	case typ.Kind() == reflect.Pointer:
+		return known(n, typ.Elem())
+	case typ.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
 		for _, one := range n.Content {
-			if err := known(one, of.Elem()); err != nil {
+			if err := known(one, typ.Elem()); err != nil {
 				return err
 			}
 		}
-	case of.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
+	case typ.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
 		fields := map[string]reflect.Type{}
-		for f := range of.Fields() {
+		for f := range typ.Fields() {
 			if name := f.Tag.Get("yaml"); name != "" {
 				fields[name] = f.Type
 			}
@@ -60,7 +60,7 @@ func known(n *yaml.Node, of reflect.Type) error {
 				return err
 			}
 		}
-	case of.Kind() == reflect.Struct || of.Kind() == reflect.Slice:
+	case typ.Kind() == reflect.Struct || typ.Kind() == reflect.Slice:
 		return wrong(n, "%q is not what belongs here", n.Value)
 	}
 	return nil
@@ -78,9 +78,9 @@ func wrong(n *yaml.Node, format string, args ...any) error {
 	return &mistake{n.Line, fmt.Sprintf(format, args...)}
 }
 
-// at gives an error the line of a node, unless it has one.
-func at(n *yaml.Node, err error) error {
-	if _, has := errors.AsType[*mistake](err); err == nil || has {
+// located gives an error the line of a node, unless it has one.
+func located(n *yaml.Node, err error) error {
+	if _, found := errors.AsType[*mistake](err); err == nil || found {
 		return err
 	}
 	return &mistake{n.Line, err.Error()}
@@ -117,7 +117,7 @@ func (s *Story) check(root *yaml.Node) error {
 	}
 	for _, tag := range s.Tags {
 		if err := oneOf("tag", tag); err != nil {
-			return at(root, err)
+			return located(root, err)
 		}
 	}
 	for _, p := range s.GPUs {
@@ -125,7 +125,7 @@ func (s *Story) check(root *yaml.Node) error {
 			return wrong(root, "a policy other than unknown belongs into a scene, as a reading")
 		}
 		if err := cmp.Or(oneOf("vendor", p.Vendor), p.check()); err != nil {
-			return at(root, err)
+			return located(root, err)
 		}
 	}
 	length := s.Before.Duration
@@ -141,16 +141,16 @@ func (s *Story) check(root *yaml.Node) error {
 		}
 	}
 	if err := checkHost(s.Host); err != nil {
-		return at(root, err)
+		return located(root, err)
 	}
 	for i := range s.Scenes {
 		sc := &s.Scenes[i]
 		if err := checkHost(sc.Host); err != nil {
-			return at(sc.node, err)
+			return located(sc.node, err)
 		}
 		if sc.CPU != nil {
 			if _, err := parseValue(sc.CPU.Value, 0, sc.For); err != nil {
-				return at(sc.CPU, err)
+				return located(sc.CPU, err)
 			}
 		}
 		if sc.Runs != nil {
@@ -161,7 +161,7 @@ func (s *Story) check(root *yaml.Node) error {
 				}
 			}
 			if err != nil {
-				return at(sc.Runs, err)
+				return located(sc.Runs, err)
 			}
 		}
 		if sc.For <= 0 {
@@ -172,14 +172,14 @@ func (s *Story) check(root *yaml.Node) error {
 				return wrong(sc.node, "there is no GPU %d", gpu)
 			}
 			for key, n := range readings {
-				if err := at(n, checkReading(key, n, sc.For)); err != nil {
+				if err := located(n, checkReading(key, n, sc.For)); err != nil {
 					return err
 				}
 				for i := range s.GPUs {
 					if gpu != i && gpu != everyGPU {
 						continue
 					}
-					if err := at(n, s.GPUs[i].reports(key, n, sc.For)); err != nil {
+					if err := located(n, s.GPUs[i].reports(key, n, sc.For)); err != nil {
 						return err
 					}
 				}
@@ -289,10 +289,10 @@ func (p *process) check() error {
 }
 
 // state reads "slow 2s" as slow and 2 s; other states have no length.
-func state(text string) (name string, by time.Duration, err error) {
+func state(text string) (name string, delay time.Duration, err error) {
 	name, lasts, slow := strings.Cut(text, " ")
 	if slow {
-		by, err = time.ParseDuration(lasts)
+		delay, err = time.ParseDuration(lasts)
 	}
 	if err == nil && slow != (name == "slow") {
 		err = fmt.Errorf("there is no state %q", text)
@@ -300,7 +300,7 @@ func state(text string) (name string, by time.Duration, err error) {
 	if err == nil {
 		err = oneOf("state", name)
 	}
-	return name, by, err
+	return name, delay, err
 }
 
 func reasons(n *yaml.Node) (bits int, err error) {

@@ -44,15 +44,15 @@ func Sessions(w io.Writer, p *contract.PastSessions) error {
 	t.row("FROM", "TO", "GPU", "PID", "USER", "PROGRAM", "BUSY", "PEAK MEMORY", "ENERGY", "ENDED")
 	for i := range p.Sessions {
 		s := &p.Sessions[i]
-		to, ended := momentIn(in, s.To), map[string]string{"open": "", "ended": "ended", "unseen": "not seen", "gpu_lost": "GPU lost"}[s.Outcome]
+		end, ended := momentIn(in, s.To), map[string]string{"open": "", "ended": "ended", "unseen": "not seen", "gpu_lost": "GPU lost"}[s.Outcome]
 		if s.Outcome == "open" {
-			to = "now"
+			end = "now"
 		}
 		program := s.Program
 		if program == "" {
 			program = s.Name
 		}
-		t.row(momentIn(in, s.From), to, gpuOf(&s.PastGPU), fmt.Sprint(s.PID), s.User, program,
+		t.row(momentIn(in, s.From), end, gpuOf(&s.PastGPU), fmt.Sprint(s.PID), s.User, program,
 			explain.Span(time.Duration(s.Busy*float64(time.Second))), text(s.PeakMemory, mebibytes),
 			text(s.Joules, func(j gpu.Joules) string { return about(s.Estimated) + fmt.Sprintf("%.3f kWh", float64(j)/3.6e6) }), ended)
 	}
@@ -165,8 +165,8 @@ func zoneOf(s contract.PastSpan) *time.Location {
 	}
 	_, offset := hours.Zone()
 	zone := time.Local //nolint:gosmopolitan // of the person who reads
-	if from, err := time.Parse(time.RFC3339, s.From); err == nil {
-		if _, here := from.In(zone).Zone(); here == offset {
+	if begin, err := time.Parse(time.RFC3339, s.From); err == nil {
+		if _, here := begin.In(zone).Zone(); here == offset {
 			return zone
 		}
 	}
@@ -177,11 +177,11 @@ func zoneOf(s contract.PastSpan) *time.Location {
 func Moment(timestamp string) string { return momentIn(time.Local, timestamp) } //nolint:gosmopolitan // of the person who reads
 
 func momentIn(zone *time.Location, timestamp string) string {
-	at, err := time.Parse(time.RFC3339, timestamp)
+	parsed, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {
 		return timestamp
 	}
-	return explain.Clock(at.In(zone), "Mon 2006-01-02 15:04:05")
+	return explain.Clock(parsed.In(zone), "Mon 2006-01-02 15:04:05")
 }
 
 // PastSize prints the size of the stored history.

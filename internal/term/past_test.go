@@ -87,10 +87,10 @@ func TestMomentsOfAnHourThatComesTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, want := range map[string]string{
+	for timestamp, want := range map[string]string{
 		"2026-10-25T00:30:00Z": "Sun 2026-10-25 02:30:00 CEST", "2026-10-25T01:10:00Z": "Sun 2026-10-25 02:10:00 CET", "2026-10-25T02:10:00Z": "Sun 2026-10-25 03:10:00",
 	} {
-		if got := momentIn(zone, at); got != want {
+		if got := momentIn(zone, timestamp); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -70,7 +70,7 @@ func Table(w io.Writer, f *insight.Fleet) error {
 	if nodes.Totals().Devices > 0 {
 		t.row(f.Answer().Sentence)
 		t.row("")
-		t.of("NODE", "GPU", "NAME", "UTIL", "MEMORY", "TEMP", "POWER", "FAN", "STATE")
+		t.nodeRow("NODE", "GPU", "NAME", "UTIL", "MEMORY", "TEMP", "POWER", "FAN", "STATE")
 	}
 	for d := range nodes.Devices() {
 		t.device(d)
@@ -80,7 +80,7 @@ func Table(w io.Writer, f *insight.Fleet) error {
 	}
 	header := sync.OnceFunc(func() {
 		t.row("")
-		t.of("NODE", "GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
+		t.nodeRow("NODE", "GPU", "PID", "USER", "RUNS IN", "TYPE", "VRAM", "SM", "SINCE", "COMMAND")
 	})
 	for d := range nodes.Devices() {
 		for _, p := range d.Processes.Or(nil) {
@@ -96,8 +96,8 @@ type table struct {
 	nodes bool // there are several
 }
 
-// of writes cells about something of a node.
-func (t *table) of(node string, cells ...string) {
+// nodeRow writes cells about something of a node.
+func (t *table) nodeRow(node string, cells ...string) {
 	if t.nodes {
 		cells = append([]string{node}, cells...)
 	}
@@ -119,7 +119,7 @@ func (t *table) device(d *gpu.Device) {
 	if d.Power.EnforcedLimit.Present() {
 		power += " / " + text(d.Power.EnforcedLimit, watts)
 	}
-	t.of(d.Node, fmt.Sprint(d.Index), d.Name, text(d.Utilization.GPU, percent), memory,
+	t.nodeRow(d.Node, fmt.Sprint(d.Index), d.Name, text(d.Utilization.GPU, percent), memory,
 		text(d.Thermal.GPU, celsius),
 		power, text(d.Fans.Commanded(), percent), string(d.State))
 }
@@ -162,9 +162,9 @@ func (t *table) process(d *gpu.Device, p *gpu.Process) {
 	if !p.Facts.Exists.Or(true) {
 		what = gpu.Of("(process has ended)")
 	}
-	t.of(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), p.Facts.User.Or("-"), runsIn(&p.Facts), string(p.Type),
+	t.nodeRow(d.Node, fmt.Sprint(d.Index), fmt.Sprint(p.PID), p.Facts.User.Or("-"), runsIn(&p.Facts), string(p.Type),
 		text(p.Memory, mebibytes), text(p.SM, percent),
-		text(p.Facts.Started, func(at time.Time) string { return at.Local().Format("01-02 15:04") }),
+		text(p.Facts.Started, func(started time.Time) string { return started.Local().Format("01-02 15:04") }),
 		what.Or("-"))
 }
 
@@ -265,9 +265,9 @@ func Why(w io.Writer, kind gpu.Kind, answer *contract.Layers, causes []contract.
 
 // Clock is the time of day of a timestamp, in the local time zone.
 func Clock(timestamp string) string {
-	at, err := time.Parse(time.RFC3339, timestamp)
+	parsed, err := time.Parse(time.RFC3339, timestamp)
 	if err != nil {
 		return timestamp
 	}
-	return at.Local().Format(time.TimeOnly)
+	return parsed.Local().Format(time.TimeOnly)
 }

@@ -15,8 +15,8 @@ func WriteProgram(path string, content []byte) error {
 }
 
 // CopyProgram is like [WriteProgram], with the content of another program.
-func CopyProgram(path, from string) error {
-	content, err := os.ReadFile(from)
+func CopyProgram(path, original string) error {
+	content, err := os.ReadFile(original)
 	if err != nil {
 		return err
 	}

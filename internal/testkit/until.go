@@ -43,12 +43,12 @@ func Until(tb testing.TB, what string, holds func() bool, state ...any) {
 
 // Receive returns the next value of the channel, or the zero value if it is closed. If none arrives within [Patience],
 // the test fails as in [Until].
-func Receive[T any](tb testing.TB, what string, from <-chan T, state ...any) T {
+func Receive[T any](tb testing.TB, what string, ch <-chan T, state ...any) T {
 	tb.Helper()
 	late := time.NewTimer(Patience)
 	defer late.Stop()
 	select {
-	case v := <-from:
+	case v := <-ch:
 		return v
 	case <-late.C:
 		tb.Fatalf("after %v still not: %s%s", Patience, what, describe(state))

@@ -21,17 +21,17 @@ func somewhen(t *rapid.T) time.Time {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := time.Unix(rapid.Int64Range(1_262_304_000, 2_208_988_800).Draw(t, "time"), 0).In(zone) // 2010 to 2040
-	if _, ends := at.ZoneBounds(); !ends.IsZero() && rapid.Bool().Draw(t, "near a change") {
-		at = ends.Add(time.Duration(rapid.IntRange(-72*60, 72*60).Draw(t, "minutes")) * time.Minute)
+	moment := time.Unix(rapid.Int64Range(1_262_304_000, 2_208_988_800).Draw(t, "time"), 0).In(zone) // 2010 to 2040
+	if _, ends := moment.ZoneBounds(); !ends.IsZero() && rapid.Bool().Draw(t, "near a change") {
+		moment = ends.Add(time.Duration(rapid.IntRange(-72*60, 72*60).Draw(t, "minutes")) * time.Minute)
 	}
-	return at
+	return moment
 }
 
 // first reports whether a day begins then: the moment before is of another day.
-func first(at time.Time) bool {
-	y, m, d := at.Date()
-	before, month, day := at.Add(-time.Nanosecond).Date()
+func first(t time.Time) bool {
+	y, m, d := t.Date()
+	before, month, day := t.Add(-time.Nanosecond).Date()
 	return y != before || m != month || d != day
 }
 
@@ -40,27 +40,27 @@ func TestDaysFollowOneAnother(t *testing.T) {
 	t.Parallel()
 	lengths := map[time.Duration]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		at := somewhen(t)
-		begins, ends := Day(at, 0), Day(at, 1)
-		if at.Before(begins) || !at.Before(ends) || !first(begins) || !first(ends) {
-			t.Fatalf("%v is in the day from %v to %v", at, begins, ends)
+		moment := somewhen(t)
+		begins, ends := Day(moment, 0), Day(moment, 1)
+		if moment.Before(begins) || !moment.Before(ends) || !first(begins) || !first(ends) {
+			t.Fatalf("%v is in the day from %v to %v", moment, begins, ends)
 		}
 		if length := ends.Sub(begins); length < 22*time.Hour || length > 26*time.Hour {
-			if at.Location().String() != "Pacific/Apia" || length > 48*time.Hour {
-				t.Fatalf("the day of %v is %v long", at, length)
+			if moment.Location().String() != "Pacific/Apia" || length > 48*time.Hour {
+				t.Fatalf("the day of %v is %v long", moment, length)
 			}
 		}
 		lengths[ends.Sub(begins)]++
 		for day := range 4 {
-			begins, next := Day(at, day), Day(at, day+1)
-			leftOut := next.Equal(begins) && at.Location().String() == "Pacific/Apia" // 2011-12-30
+			begins, next := Day(moment, day), Day(moment, day+1)
+			leftOut := next.Equal(begins) && moment.Location().String() == "Pacific/Apia" // 2011-12-30
 			if !leftOut && !next.Equal(Day(begins, 1)) || !Day(begins, 0).Equal(begins) {
-				t.Fatalf("day %d after %v begins at %v, and the next at %v and %v", day, at, begins, next, Day(begins, 1))
+				t.Fatalf("day %d after %v begins at %v, and the next at %v and %v", day, moment, begins, next, Day(begins, 1))
 			}
 		}
-		month, next := Month(at, 0), Month(at, 1)
-		if at.Before(month) || !at.Before(next) || !first(month) || month.Day() > 1 {
-			t.Fatalf("%v is in the month from %v to %v", at, month, next)
+		month, next := Month(moment, 0), Month(moment, 1)
+		if moment.Before(month) || !moment.Before(next) || !first(month) || month.Day() > 1 {
+			t.Fatalf("%v is in the month from %v to %v", moment, month, next)
 		}
 		day := month
 		for n := 0; day.Before(next) && n < 40; n++ {

@@ -93,11 +93,11 @@ func Parse(text string, now time.Time) (Span, error) {
 	}
 	s, ok := named(fields, now)
 	if !ok {
-		from, err := Time(text, now)
+		begin, err := Time(text, now)
 		if err != nil {
 			return Span{}, unread(text, "is not a span of time", `write it like "last night", "1.5h", "since monday", "22:00-06:00", "yesterday 22:00 to 06:00" or "2026-03-14T02:30 to 2026-03-14T04:00"`)
 		}
-		s = Span{from, now}
+		s = Span{begin, now}
 	}
 	if s.To.After(now) {
 		s.To = now
@@ -160,13 +160,13 @@ func ends(a, b, text string, now time.Time) (Span, error) {
 	return Span{from.From, to}, err
 }
 
-func end(text string, from, now time.Time) (time.Time, error) {
+func end(text string, begin, now time.Time) (time.Time, error) {
 	fields := words(text)
-	if to, ok := after(fields, from); ok {
-		return earliest(to, now), nil
+	if t, ok := after(fields, begin); ok {
+		return earliest(t, now), nil
 	}
-	if to, ok := ago(fields, now); ok {
-		return to, nil
+	if t, ok := ago(fields, now); ok {
+		return t, nil
 	}
 	if s, ok := named(fields, now); !ok {
 		return Time(text, now)
@@ -183,15 +183,15 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-func after(fields []string, from time.Time) (time.Time, bool) {
-	c, ok := clockIn(fields, from)
+func after(fields []string, begin time.Time) (time.Time, bool) {
+	c, ok := clockIn(fields, begin)
 	if !ok {
 		return time.Time{}, false
 	}
-	if t := c.onDay(from, 0); t.After(from) {
+	if t := c.onDay(begin, 0); t.After(begin) {
 		return t, true
 	}
-	return c.onDay(from, 1), true
+	return c.onDay(begin, 1), true
 }
 
 // point reads a time that is not RFC 3339.
@@ -329,14 +329,14 @@ func named(fields []string, now time.Time) (s Span, ok bool) {
 		return s, true
 	}
 	if len(fields) > 1 && (fields[0] == "last" || fields[0] == "past") {
-		from, ok := before(now, strings.Join(fields[1:], ""))
+		begin, ok := before(now, strings.Join(fields[1:], ""))
 		if !ok && len(fields) == 2 { // "last hour"
-			from, ok = before(now, "1"+fields[1])
+			begin, ok = before(now, "1"+fields[1])
 		}
-		return Span{from, now}, ok
+		return Span{begin, now}, ok
 	}
-	if from, ok := ago(fields, now); ok {
-		return Span{from, now}, true
+	if begin, ok := ago(fields, now); ok {
+		return Span{begin, now}, true
 	}
 	if len(fields) != 1 {
 		return Span{}, false
@@ -417,14 +417,14 @@ func before(now time.Time, length string) (time.Time, bool) {
 // or years.
 func Length(text string) (length time.Duration, ok bool) {
 	joined := strings.Join(strings.Fields(strings.ToLower(text)), "")
-	from, ok := before(time.Unix(0, 0).UTC(), joined)
+	begin, ok := before(time.Unix(0, 0).UTC(), joined)
 	if strings.Contains(joined, "month") || strings.HasSuffix(joined, "y") && !strings.HasSuffix(joined, "day") || strings.Contains(joined, "year") {
 		return 0, false
 	}
 	if !ok {
 		return 0, false
 	}
-	return time.Unix(0, 0).Sub(from), true
+	return time.Unix(0, 0).Sub(begin), true
 }
 
 // daysBefore is the same clock so many months and days earlier. The moment itself stays where there are none of them: a clock that

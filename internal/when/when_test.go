@@ -209,8 +209,8 @@ func TestLengthsWhereClocksChange(t *testing.T) {
 					t.Fatalf("%q at %v is %v long, want %v; %v", text, now, got, want, err)
 				}
 				if !strings.HasPrefix(text, "last") {
-					if at, err := Time("-"+strings.TrimPrefix(strings.ReplaceAll(text, " ", ""), "-"), now); err != nil || now.Sub(at) != want {
-						t.Fatalf("%q before %v is %v; %v", text, now, at, err)
+					if got, err := Time("-"+strings.TrimPrefix(strings.ReplaceAll(text, " ", ""), "-"), now); err != nil || now.Sub(got) != want {
+						t.Fatalf("%q before %v is %v; %v", text, now, got, err)
 					}
 				}
 			}
@@ -229,11 +229,11 @@ func TestLengthsWhereClocksChange(t *testing.T) {
 		"2026-10-26T02:30:00+01:00": "Sun 2026-10-25 02:30:00 +0200",
 		"2026-03-30T02:30:00+02:00": "Sun 2026-03-29 03:00:00 +0200",
 	} {
-		at, err := time.Parse(time.RFC3339, now)
+		parsed, err := time.Parse(time.RFC3339, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Time("-1d", at.In(berlin)); err != nil || got.Format(written) != want {
+		if got, err := Time("-1d", parsed.In(berlin)); err != nil || got.Format(written) != want {
 			t.Errorf("a day before %s is %s, want %s; %v", now, got.Format(written), want, err)
 		}
 	}

@@ -51,7 +51,7 @@ func isoDates(text string) string {
 
 // sameZone gives both ends of a span the zone of one of them, where the second is a clock alone: "22:00 to 06:00 UTC". The names of a
 // zone's own hours, such as CEST, are of that end alone, since the other may be beyond the change of the clocks.
-func sameZone(a, b string) (of, to string) {
+func sameZone(a, b string) (begin, end string) {
 	first, second := words(a), words(b)
 	if len(first) == 0 || len(second) == 0 {
 		return a, b
@@ -192,15 +192,15 @@ func dateIn(fields []string) (date string, n int) {
 			number, month = month, number
 		}
 		m := dayOfMonth().FindStringSubmatch(number)
-		of, isMonth := monthOf(month)
+		named, isMonth := monthOf(month)
 		if m == nil || !isMonth {
 			return "", 0
 		}
 		n = 2
-		layout, text := "2006-January-2", "2000-"+of.String()+"-"+m[1]
+		layout, text := "2006-January-2", "2000-"+named.String()+"-"+m[1]
 		year := len(rest) > 2 && aYear().MatchString(rest[2])
 		if year {
-			n, text = 3, rest[2]+"-"+of.String()+"-"+m[1]
+			n, text = 3, rest[2]+"-"+named.String()+"-"+m[1]
 		}
 		if day, err = time.Parse(layout, text); err != nil {
 			return "", 0
@@ -297,17 +297,17 @@ func zoneOf(word string, near time.Time) (*time.Location, bool) {
 		return time.FixedZone("", seconds), true
 	}
 	offsets := map[int]bool{}
-	at := near.AddDate(1, 0, 0)
+	later := near.AddDate(1, 0, 0)
 	for range 8 {
-		name, seconds := at.Zone()
+		name, seconds := later.Zone()
 		if strings.EqualFold(name, word) {
 			offsets[seconds] = true
 		}
-		begins, _ := at.ZoneBounds()
+		begins, _ := later.ZoneBounds()
 		if begins.IsZero() {
 			break
 		}
-		at = begins.Add(-time.Second)
+		later = begins.Add(-time.Second)
 	}
 	for seconds := range offsets {
 		return time.FixedZone(word, seconds), len(offsets) == 1

@@ -116,11 +116,11 @@ func TestSpansOfADay(t *testing.T) {
 		{"november", "22:29", "01 00:00, 27 22:29"},
 		{"since November 2026", "22:29", "01 00:00, 27 22:29"},
 	} {
-		at, err := time.ParseInLocation("2006-01-02 15:04", "2026-11-27 "+tt.now, berlin)
+		now, err := time.ParseInLocation("2006-01-02 15:04", "2026-11-27 "+tt.now, berlin)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := Parse(tt.text, at)
+		s, err := Parse(tt.text, now)
 		if got := s.From.Format("02 15:04, ") + s.To.Format("02 15:04"); err != nil || got != tt.want {
 			t.Errorf("%s at %s is %s, want %s; %v", tt.text, tt.now, got, tt.want, err)
 		}

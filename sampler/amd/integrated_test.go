@@ -24,7 +24,7 @@ func steamDeck() map[string]string { return files("steam-deck") }
 
 // rx6400 is a desktop card with little memory of its own, in a machine with a lot.
 func rx6400() map[string]string {
-	return with(navi31(), map[string]string{
+	return merged(navi31(), map[string]string{
 		"device": "0x743f\n", "revision": "0xc7\n",
 		"mem_info_vram_total": "4278190080\n", "mem_info_vram_used": "1073741824\n",
 		"mem_info_vis_vram_total": "268435456\n", "mem_info_vis_vram_used": "104857600\n",
@@ -33,16 +33,16 @@ func rx6400() map[string]string {
 }
 
 // mi300a is an Instinct MI300A: a processor with the files of the card MI300X.
-func mi300a() map[string]string { return with(mi300x(), map[string]string{"device": "0x74a0\n"}) }
+func mi300a() map[string]string { return merged(mi300x(), map[string]string{"device": "0x74a0\n"}) }
 
 // raven is a Ryzen 5 2400G: its table has version 2.1, and the driver reports no vddnb for it.
 func raven() map[string]string {
 	table := newTable(2, 1, 120).Word(108, 0)
-	return lacking(with(picasso(), map[string]string{"device": "0x15dd\n", "revision": "0xc6\n", "gpu_metrics": string(table)}), "in0", "in1")
+	return lacking(merged(picasso(), map[string]string{"device": "0x15dd\n", "revision": "0xc6\n", "gpu_metrics": string(table)}), "in0", "in1")
 }
 
-// with returns files, some of them replaced.
-func with(files, more map[string]string) map[string]string {
+// merged returns files, some of them replaced.
+func merged(files, more map[string]string) map[string]string {
 	files = maps.Clone(files)
 	maps.Copy(files, more)
 	return files
@@ -68,7 +68,7 @@ func TestIntegrated(t *testing.T) {
 	const unknown = "0x2a11\n" // an id of a future product
 	processor, card, either := gpu.Of(true), gpu.Of(false), gpu.Reading[bool]{}
 	signless := func() map[string]string { // a new processor about which the driver reports the minimum
-		return lacking(with(strixHalo(), map[string]string{"device": unknown}), "gpu_metrics", "in1_", "ip_discovery")
+		return lacking(merged(strixHalo(), map[string]string{"device": unknown}), "gpu_metrics", "in1_", "ip_discovery")
 	}
 	node := func(lines, memory string) func(*drmtest.Machine) {
 		return func(m *drmtest.Machine) {
@@ -88,13 +88,13 @@ func TestIntegrated(t *testing.T) {
 		"Phoenix":                                {phoenix(), nil, processor},
 		"Instinct MI300A":                        {mi300a(), nil, processor},
 
-		"by its id alone":    {with(lacking(strixHalo(), "gpu_metrics", "hwmon", "ip_discovery"), map[string]string{"mem_info_vram_total": "103079215104\n"}), nil, processor},
-		"by vddnb alone":     {with(lacking(picasso(), "gpu_metrics", "freq1", "mem_info_gtt"), map[string]string{"device": unknown}), nil, processor},
-		"by its table alone": {with(lacking(signless(), "freq1"), map[string]string{"gpu_metrics": steamDeck()["gpu_metrics"]}), nil, processor},
+		"by its id alone":    {merged(lacking(strixHalo(), "gpu_metrics", "hwmon", "ip_discovery"), map[string]string{"mem_info_vram_total": "103079215104\n"}), nil, processor},
+		"by vddnb alone":     {merged(lacking(picasso(), "gpu_metrics", "freq1", "mem_info_gtt"), map[string]string{"device": unknown}), nil, processor},
+		"by its table alone": {merged(lacking(signless(), "freq1"), map[string]string{"gpu_metrics": steamDeck()["gpu_metrics"]}), nil, processor},
 		"by a table of a version to come": {
-			with(lacking(signless(), "freq1"), map[string]string{"gpu_metrics": string(newTable(3, 9, 400))}), nil, processor,
+			merged(lacking(signless(), "freq1"), map[string]string{"gpu_metrics": string(newTable(3, 9, 400))}), nil, processor,
 		},
-		"by the version of its engine": {with(lacking(signless(), "freq1"), map[string]string{
+		"by the version of its engine": {merged(lacking(signless(), "freq1"), map[string]string{
 			"ip_discovery/die/0/11/0/major": "11\n", "ip_discovery/die/0/11/0/minor": "5\n", "ip_discovery/die/0/11/0/revision": "4\n",
 		}), nil, processor},
 		"by its instruction set":            {lacking(signless(), "freq1"), node("gfx_target_version 90012\n", ""), processor},
@@ -103,7 +103,7 @@ func TestIntegrated(t *testing.T) {
 		"by its memory and its clocks":      {signless(), nil, processor},
 		"by nothing":                        {lacking(signless(), "freq1"), nil, either},
 		"a large part of the memory set apart": {
-			with(signless(), map[string]string{"mem_info_vram_total": "103079215104\n", "mem_info_gtt_total": "16642998272\n"}), nil, either,
+			merged(signless(), map[string]string{"mem_info_vram_total": "103079215104\n", "mem_info_gtt_total": "16642998272\n"}), nil, either,
 		},
 
 		"Radeon RX 6400":                   {rx6400(), nil, card},
@@ -111,12 +111,12 @@ func TestIntegrated(t *testing.T) {
 		"a card of a laptop":               {laptop(), nil, card},
 		"the same without its table":       {lacking(laptop(), "gpu_metrics"), nil, card},
 		"a card whose table is of a version to come": {
-			with(lacking(rx6400(), "hwmon"), map[string]string{"gpu_metrics": string(newTable(1, 9, 900))}), nil, card,
+			merged(lacking(rx6400(), "hwmon"), map[string]string{"gpu_metrics": string(newTable(1, 9, 900))}), nil, card,
 		},
 		"Radeon RX 580":   {polaris(), nil, card},
 		"Instinct MI300X": {mi300x(), nil, card},
 		"a card of a laptop of which the driver says the least": {
-			with(signless(), map[string]string{"device": "0x743f\n", "mem_info_vram_total": "4278190080\n", "mem_info_gtt_total": "16642998272\n"}), nil, card,
+			merged(signless(), map[string]string{"device": "0x743f\n", "mem_info_vram_total": "4278190080\n", "mem_info_gtt_total": "16642998272\n"}), nil, card,
 		},
 		"a card that computes": {lacking(navi31(), "gpu_metrics"), topology, card},
 	} {
@@ -136,7 +136,7 @@ func TestIntegrated(t *testing.T) {
 // A known result stays, even if a file fails later.
 func TestIntegratedStays(t *testing.T) {
 	m, f := drmtest.New(t), &faults{}
-	files := with(lacking(strixHalo(), "gpu_metrics", "in1_", "ip_discovery"), map[string]string{"device": "0x2a11\n"})
+	files := merged(lacking(strixHalo(), "gpu_metrics", "in1_", "ip_discovery"), map[string]string{"device": "0x2a11\n"})
 	c := m.Card(0, address, "amdgpu", files)
 	s := newSource(t, m, f)
 	if d := only(t, s); d.Shared.Unified != gpu.Of(true) {
@@ -184,8 +184,8 @@ func TestNoSlot(t *testing.T) {
 		want  gpu.PCIe
 	}{
 		"Strix Halo":         {strixHalo(), drm.NoSlot},
-		"BC-250":             {with(bc250(), inChip), drm.NoSlot},
-		"Picasso":            {with(picasso(), wide), drm.NoSlot},
+		"BC-250":             {merged(bc250(), inChip), drm.NoSlot},
+		"Picasso":            {merged(picasso(), wide), drm.NoSlot},
 		"Radeon RX 7900 XTX": {navi31(), gpu.PCIe{Generation: gpu.Of(4), MaxGeneration: gpu.Of(4), Width: gpu.Of(16), MaxWidth: gpu.Of(16), Replays: gpu.Of[uint64](3)}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestUtilizationOfClients(t *testing.T) {
 		"the file is refused":                        {bc250(), syscall.EOPNOTSUPP},
 		"it is refused as the kernel refuses itself": {bc250(), syscall.Errno(524)},
 		"there is none":                              {lacking(bc250(), "gpu_busy_percent"), 0},
-		"it is empty":                                {with(bc250(), map[string]string{"gpu_busy_percent": ""}), 0},
+		"it is empty":                                {merged(bc250(), map[string]string{"gpu_busy_percent": ""}), 0},
 		"there is none, nor a table":                 {lacking(picasso(), "gpu_busy_percent"), 0},
 		"of a card":                                  {lacking(polaris(), "gpu_busy_percent"), 0},
 	} {

@@ -51,9 +51,9 @@ func (k *kfd) find(card *drm.Card) {
 		if err != nil {
 			continue // a container sees only its own nodes
 		}
-		of := properties(text)
+		values := properties(text)
 		const busAndDevice = 0xfff8
-		if of["vendor_id"] != vendor || of["domain"] != domain || of["location_id"]&busAndDevice != place {
+		if values["vendor_id"] != vendor || values["domain"] != domain || values["location_id"]&busAndDevice != place {
 			continue
 		}
 		id, err := node.Number("gpu_id")
@@ -61,12 +61,12 @@ func (k *kfd) find(card *drm.Card) {
 			continue
 		}
 		p := part{
-			id: uint64(id), target: of["gfx_target_version"], render: of["drm_render_minor"],
-			engines: int(min(of["num_xcc"], 1<<10)), cores: of["cpu_cores_count"],
-			location: of["location_id"], memory: memoryOf(node),
+			id: uint64(id), target: values["gfx_target_version"], render: values["drm_render_minor"],
+			engines: int(min(values["num_xcc"], 1<<10)), cores: values["cpu_cores_count"],
+			location: values["location_id"], memory: memoryOf(node),
 		}
-		if simds := of["simd_per_cu"]; simds > 0 {
-			p.units = int(min(of["simd_count"]/simds, 1<<16))
+		if simds := values["simd_per_cu"]; simds > 0 {
+			p.units = int(min(values["simd_count"]/simds, 1<<16))
 		}
 		k.parts = append(k.parts, p)
 	}
@@ -109,9 +109,9 @@ func memoryOf(node drm.Folder) gpu.Reading[gpu.Bytes] {
 		if err != nil {
 			return gpu.Absent[gpu.Bytes](drm.Quality(err))
 		}
-		of := properties(text)
-		heap, known := of["heap_type"]
-		if size := gpu.Bytes(of["size_in_bytes"]); known && (heap == private || heap == public) && size <= drm.MostMemory {
+		values := properties(text)
+		heap, known := values["heap_type"]
+		if size := gpu.Bytes(values["size_in_bytes"]); known && (heap == private || heap == public) && size <= drm.MostMemory {
 			total = gpu.Of(min(total.Or(0)+size, drm.MostMemory))
 		}
 	}
@@ -163,7 +163,7 @@ func (k *kfd) renderNodes() (names []string) {
 }
 
 // instances returns the partitions of a divided card.
-func (k *kfd) instances(of gpu.Identity, mode gpu.Reading[string]) []gpu.Instance {
+func (k *kfd) instances(card gpu.Identity, mode gpu.Reading[string]) []gpu.Instance {
 	if len(k.parts) < 2 {
 		return nil
 	}
@@ -171,8 +171,8 @@ func (k *kfd) instances(of gpu.Identity, mode gpu.Reading[string]) []gpu.Instanc
 	for i, p := range k.parts {
 		in := &all[i]
 		gpu.Withdraw(in, gpu.NotSupported)
-		in.UUID = fmt.Sprintf("%s-partition-%d", of.UUID, i)
-		in.Name = strings.Join(strings.Fields(fmt.Sprintf("%s %s partition %d", of.Name, mode.Or(""), i)), " ")
+		in.UUID = fmt.Sprintf("%s-partition-%d", card.UUID, i)
+		in.Name = strings.Join(strings.Fields(fmt.Sprintf("%s %s partition %d", card.Name, mode.Or(""), i)), " ")
 		in.Profile, in.GPUInstance = mode, gpu.Of(i)
 		in.Memory.Total = p.memory
 		if p.units > 0 {

@@ -103,8 +103,8 @@ func dGPU(size int) layout {
 	}
 }
 
-func withThrottle(l layout, at int) layout {
-	l.throttle, l.ofProduct = at, 0
+func withThrottle(l layout, offset int) layout {
+	l.throttle, l.ofProduct = offset, 0
 	return l
 }
 
@@ -161,23 +161,23 @@ func parseMetrics(table []byte) (metrics, error) {
 // fields reads the fields of a table that is long enough. All bits set means "none".
 type fields struct{ table []byte }
 
-func (f fields) short(at int) gpu.Reading[uint64] {
-	return field(at, uint64(binary.LittleEndian.Uint16(f.table[at:])), math.MaxUint16)
+func (f fields) short(offset int) gpu.Reading[uint64] {
+	return field(offset, uint64(binary.LittleEndian.Uint16(f.table[offset:])), math.MaxUint16)
 }
 
-func (f fields) word(at int) gpu.Reading[uint64] {
-	return field(at, uint64(binary.LittleEndian.Uint32(f.table[at:])), math.MaxUint32)
+func (f fields) word(offset int) gpu.Reading[uint64] {
+	return field(offset, uint64(binary.LittleEndian.Uint32(f.table[offset:])), math.MaxUint32)
 }
 
-func (f fields) long(at int) gpu.Reading[uint64] {
-	if at == 0 { // the table may be shorter
+func (f fields) long(offset int) gpu.Reading[uint64] {
+	if offset == 0 { // the table may be shorter
 		return gpu.Absent[uint64](gpu.NotSupported)
 	}
-	return field(at, binary.LittleEndian.Uint64(f.table[at:]), math.MaxUint64)
+	return field(offset, binary.LittleEndian.Uint64(f.table[offset:]), math.MaxUint64)
 }
 
-func field(at int, value, none uint64) gpu.Reading[uint64] {
-	if at == 0 || value == none {
+func field(offset int, value, none uint64) gpu.Reading[uint64] {
+	if offset == 0 || value == none {
 		return gpu.Absent[uint64](gpu.NotSupported)
 	}
 	return gpu.Of(value)
@@ -267,7 +267,7 @@ func (l *layout) reasons(f fields) gpu.Reading[gpu.ClockEventReasons] {
 func (l *layout) residencies(f fields) []residency {
 	var all []residency
 	for _, r := range []struct {
-		at     int
+		offset int
 		reason gpu.ClockEventReasons
 	}{
 		{l.prochot, gpu.ReasonHardwareThermal}, {l.powerCap, gpu.ReasonPowerCap},
@@ -275,7 +275,7 @@ func (l *layout) residencies(f fields) []residency {
 		{l.spl, gpu.ReasonPowerCap}, {l.fppt, gpu.ReasonPowerCap}, {l.sppt, gpu.ReasonPowerCap},
 		{l.ofCore, gpu.ReasonThermalSlowdown}, {l.ofGFX, gpu.ReasonThermalSlowdown}, {l.ofSoC, gpu.ReasonThermalSlowdown},
 	} {
-		if n, ok := f.word(r.at).Get(); ok && r.at != 0 {
+		if n, ok := f.word(r.offset).Get(); ok && r.offset != 0 {
 			all = append(all, residency{r.reason, uint32(n)})
 		}
 	}

@@ -18,21 +18,21 @@ func tables() map[string][]byte {
 		}
 		binary.LittleEndian.PutUint16(t, uint16(l.size))
 		t[2], t[3] = version[0], version[1]
-		for _, at := range []int{
+		for _, offset := range []int{
 			l.edge, l.hotSpot, l.memory, l.gfx, l.controller, l.power, l.graphics, l.memClock, l.video, l.fan, l.width, l.speed,
 		} {
-			if at != 0 {
-				binary.LittleEndian.PutUint16(t[at:], 42)
+			if offset != 0 {
+				binary.LittleEndian.PutUint16(t[offset:], 42)
 			}
 		}
-		for _, at := range []int{l.ofProduct} {
-			if at != 0 {
-				binary.LittleEndian.PutUint32(t[at:], 42)
+		for _, offset := range []int{l.ofProduct} {
+			if offset != 0 {
+				binary.LittleEndian.PutUint32(t[offset:], 42)
 			}
 		}
-		for _, at := range []int{l.energy, l.replays, l.throttle} {
-			if at != 0 {
-				binary.LittleEndian.PutUint64(t[at:], 42)
+		for _, offset := range []int{l.energy, l.replays, l.throttle} {
+			if offset != 0 {
+				binary.LittleEndian.PutUint64(t[offset:], 42)
 			}
 		}
 		all[string('0'+rune(version[0]))+"."+string('0'+rune(version[1]))] = t

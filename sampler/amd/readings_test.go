@@ -220,7 +220,7 @@ func TestResidencies(t *testing.T) {
 	m := drmtest.New(t)
 	c := m.Card(0, "0000:75:00.0", "amdgpu", mi300x())
 	s := newSource(t, m, nil)
-	at := func(power, socket uint32) gpu.Reading[gpu.ClockEventReasons] {
+	throttled := func(power, socket uint32) gpu.Reading[gpu.ClockEventReasons] {
 		files := mi300x()
 		c.Set(map[string]string{"gpu_metrics": string(drmtest.Metrics(files["gpu_metrics"]).Word(40, power).Word(44, socket))})
 		return only(t, s).Clocks.EventReasons
@@ -235,7 +235,7 @@ func TestResidencies(t *testing.T) {
 		{520, 9, gpu.Of(gpu.ReasonPowerCap | gpu.ReasonThermalSlowdown)},
 		{0, 0, gpu.Of(gpu.ClockEventReasons(0))}, // after a reset
 	} {
-		if got := at(tt.power, tt.socket); got != tt.want {
+		if got := throttled(tt.power, tt.socket); got != tt.want {
 			t.Errorf("at %d and %d: %v, want %v", tt.power, tt.socket, got, tt.want)
 		}
 	}
@@ -324,8 +324,8 @@ func TestDieWithoutPower(t *testing.T) {
 func TestMetricsOfVideo(t *testing.T) {
 	table := newTable(1, 5, 360).Short(4, 55).Short(12, 97).Long(88, 7<<16).Long(96, 1).Word(104, 0)
 	table = table.Short(112, 16).Short(114, 320).Long(152, 5).Short(312, 2100).Short(336, 1200).Short(352, 1300)
-	for at := 24; at < 88; at += 2 {
-		table.Short(at, 0) // no JPEG
+	for offset := 24; offset < 88; offset += 2 {
+		table.Short(offset, 0) // no JPEG
 	}
 	m, err := parseMetrics(table)
 	if err != nil {

@@ -126,11 +126,11 @@ func (f *Finder) card(dir, driver, node string) Card {
 
 // linked returns the last part of a link's target; "" if there is no link.
 func linked(file string) string {
-	to, err := os.Readlink(file)
+	target, err := os.Readlink(file)
 	if err != nil {
 		return ""
 	}
-	return filepath.Base(to)
+	return filepath.Base(target)
 }
 
 // A Display is a graphics card on the PCI bus, with any driver or none.

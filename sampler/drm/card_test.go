@@ -38,11 +38,11 @@ func TestCards(t *testing.T) {
 	m.Card(0, "0000:03:00.0", "amdgpu", ids, "0000:00:01.1", "0000:01:00.0", "0000:02:00.0")
 	m.Card(2, "0000:00:02.0", "i915", map[string]string{"vendor": "0x8086\n"})
 	// An output, a card without PCI, and a dangling link.
-	for name, to := range map[string]string{
+	for name, target := range map[string]string{
 		"card0-DP-1": second.Dir, "card7": filepath.Join(m.Sysfs, "devices/platform/amdgpu_xcp_1/drm/card7"),
 		"card8": "/nowhere", "version": "/dev/null",
 	} {
-		if err := os.Symlink(to, filepath.Join(m.Sysfs, "class/drm", name)); err != nil {
+		if err := os.Symlink(target, filepath.Join(m.Sysfs, "class/drm", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestLink(t *testing.T) {
 	bridges := []string{"0000:00:01.0", "0000:01:00.0", "0000:02:00.0"}
 	card := m.Card(0, "0000:03:00.0", "amdgpu", link("2.5", "1", "2.5", "1"), bridges...)
 	card.Set(ids)
-	at := filepath.Dir(card.Dir)
+	dir := filepath.Dir(card.Dir)
 	for _, bridge := range []struct {
 		vendor string
 		files  map[string]string
@@ -160,11 +160,11 @@ func TestLink(t *testing.T) {
 		{"0x1022", link("8.0", "8", "8.0", "16")},    // the root port
 	} {
 		for name, text := range bridge.files {
-			m.Write(filepath.Join(at, name), text)
+			m.Write(filepath.Join(dir, name), text)
 		}
-		m.Write(filepath.Join(at, "vendor"), bridge.vendor+"\n")
-		m.Write(filepath.Join(at, "class"), "0x060400\n")
-		at = filepath.Dir(at)
+		m.Write(filepath.Join(dir, "vendor"), bridge.vendor+"\n")
+		m.Write(filepath.Join(dir, "class"), "0x060400\n")
+		dir = filepath.Dir(dir)
 	}
 	c := cards(t, NewFinder(m.Sysfs, nil), "amdgpu")[0]
 	want := gpu.PCIe{

@@ -91,9 +91,9 @@ func (i *Info) line(name, value string) {
 		return
 	}
 	for _, k := range kinds {
-		if of, found := strings.CutPrefix(name, k.prefix); found {
-			if n, ok := amount(value, k.units); ok && of != "" && len(of) <= mostKind && Clean(of) == of {
-				k.set(i, of, n)
+		if kind, found := strings.CutPrefix(name, k.prefix); found {
+			if n, ok := amount(value, k.units); ok && kind != "" && len(kind) <= mostKind && Clean(kind) == kind {
+				k.set(i, kind, n)
 			}
 			return
 		}
@@ -164,4 +164,4 @@ func region(set func(*Memory, uint64)) func(*Info, string, uint64) {
 }
 
 // names returns the keys of a map, in order.
-func names[T any](of map[string]T) []string { return slices.Sorted(maps.Keys(of)) }
+func names[T any](table map[string]T) []string { return slices.Sorted(maps.Keys(table)) }

@@ -186,11 +186,11 @@ func (h *Holders) look(held *Held, pid int, p *seen) {
 			continue
 		}
 		file := filepath.Join(fds, number)
-		to, err := os.Readlink(file)
-		if err != nil || left == 0 || !strings.HasPrefix(to, "/dev/dri/") && !anyNode.MatchString(filepath.Base(to)) {
+		target, err := os.Readlink(file)
+		if err != nil || left == 0 || !strings.HasPrefix(target, "/dev/dri/") && !anyNode.MatchString(filepath.Base(target)) {
 			continue
 		}
-		node := h.node(file, to)
+		node := h.node(file, target)
 		if node == "" {
 			continue
 		}
@@ -202,14 +202,14 @@ func (h *Holders) look(held *Held, pid int, p *seen) {
 
 // node returns the sysfs name of the card that a descriptor has open; "" for none. A container may have renamed the node, so the device
 // number decides if there is one.
-func (h *Holders) node(descriptor, to string) string {
+func (h *Holders) node(descriptor, target string) string {
 	if major, minor, ok := deviceNumber(descriptor); ok {
 		link := filepath.Join(h.sysfs, "dev/char", fmt.Sprintf("%d:%d", major, minor))
 		if node := linked(link); anyNode.MatchString(node) {
 			return node
 		}
 	}
-	if base := filepath.Base(to); anyNode.MatchString(base) {
+	if base := filepath.Base(target); anyNode.MatchString(base) {
 		return base
 	}
 	return ""

@@ -39,8 +39,8 @@ type counts struct {
 
 type count struct {
 	Engine
-	at  time.Time
-	odd time.Time // since when the driver reports impossible values; zero: it does not
+	sampled time.Time
+	odd     time.Time // since when the driver reports impossible values; zero: it does not
 }
 
 // NewMeter returns a meter of processes below a root of procfs. It reads files with read; see [Folder].
@@ -199,7 +199,7 @@ func (m *Meter) count(id client, info Info) *counts {
 	for name, e := range info.Engines {
 		last := c.engines[name]
 		if last == nil {
-			c.engines[name] = &count{Engine: e, at: now}
+			c.engines[name] = &count{Engine: e, sampled: now}
 			if !c.read.IsZero() && !e.Cycles {
 				// Drivers name an engine only once the client has used it, so before that it had used nothing.
 				if share, ok := shareOf(float64(e.Busy), float64(now.Sub(c.read)), e.Capacity); ok {
@@ -221,7 +221,7 @@ const catchUp = 10 * time.Second
 
 // next returns the share of the time since the counter was last read.
 func (l *count) next(e Engine, now time.Time) (gpu.Percent, bool) {
-	whole := float64(now.Sub(l.at))
+	whole := float64(now.Sub(l.sampled))
 	if e.Cycles {
 		whole = float64(e.Total) - float64(l.Total)
 	}
@@ -231,13 +231,13 @@ func (l *count) next(e Engine, now time.Time) (gpu.Percent, bool) {
 	case whole == 0 && e.Cycles == l.Cycles && !lower:
 		return 0, false // the next reading compares with the last good one
 	case ok && !lower && e.Cycles == l.Cycles:
-		*l = count{Engine: e, at: now}
+		*l = count{Engine: e, sampled: now}
 		return share, true
 	case l.odd.IsZero():
 		l.odd = now
 	}
 	if e.Cycles != l.Cycles || now.Sub(l.odd).Abs() >= catchUp {
-		*l = count{Engine: e, at: now}
+		*l = count{Engine: e, sampled: now}
 		return 0, false
 	}
 	return 0, lower
@@ -254,9 +254,9 @@ func shareOf(busy, whole float64, capacity uint64) (gpu.Percent, bool) {
 	return gpu.Percent(min(100*share, 100)), true
 }
 
-func add(to, more map[string]gpu.Percent) {
+func add(sums, more map[string]gpu.Percent) {
 	for name, share := range more {
-		to[name] = min(to[name]+share, 100)
+		sums[name] = min(sums[name]+share, 100)
 	}
 }
 
@@ -273,10 +273,10 @@ func (p *Process) add(c *counts, info Info) {
 }
 
 // hold adds what a client holds.
-func hold(to map[string]gpu.Bytes, info Info) {
+func hold(held map[string]gpu.Bytes, info Info) {
 	for name, m := range info.Memory {
 		if bytes, ok := m.Held(); ok && gpu.Bytes(bytes) <= MostMemory {
-			to[name] += gpu.Bytes(bytes)
+			held[name] += gpu.Bytes(bytes)
 		}
 	}
 }

@@ -110,8 +110,8 @@ func Generation(speed string) gpu.Reading[int] {
 	if err != nil {
 		return gpu.Reading[int]{}
 	}
-	for i, of := range []float64{2.5, 5, 8, 16, 32, 64, 128} {
-		if v == of {
+	for i, speed := range []float64{2.5, 5, 8, 16, 32, 64, 128} {
+		if v == speed {
 			return gpu.Of(i + 1)
 		}
 	}

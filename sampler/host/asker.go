@@ -54,7 +54,7 @@ type way[V any] struct {
 // known is what is known about one key.
 type known[V any] struct {
 	value   V
-	at      time.Time   // time of the reading that asked for value; zero: there is no value
+	asked   time.Time   // time of the reading that asked for value; zero: there is no value
 	quality gpu.Quality // why there is no value
 	due     time.Time   // when to ask again
 	wanted  time.Time   // when a reading last wanted it
@@ -74,8 +74,8 @@ func newAsker[K comparable, V any](what string, keep time.Duration, log *slog.Lo
 	return a
 }
 
-// of returns what is known, and asks again if that is due.
-func (a *asker[K, V]) of(key K, now time.Time) known[V] {
+// lookUp returns what is known, and asks again if that is due.
+func (a *asker[K, V]) lookUp(key K, now time.Time) known[V] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k := a.known[key]
@@ -114,9 +114,9 @@ func (a *asker[K, V]) work(done chan struct{}) {
 		k.quality = absence(err)
 		switch {
 		case err == nil:
-			k.value, k.at, k.due = value, now, now.Add(a.keep)
+			k.value, k.asked, k.due = value, now, now.Add(a.keep)
 		case errors.Is(err, errUnknown):
-			k.at, k.due = time.Time{}, now.Add(max(a.keep, restFor))
+			k.asked, k.due = time.Time{}, now.Add(max(a.keep, restFor))
 		case errors.Is(err, fs.ErrNotExist):
 			k.due = now.Add(max(a.keep, restFor))
 		default: // the last answer stays until there is a new one

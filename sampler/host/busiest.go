@@ -21,10 +21,10 @@ const (
 
 // busiest finds the processes that use the CPU most.
 type busiest struct {
-	at    time.Time // of the last look; zero: none yet
-	took  time.Duration
-	seen  map[int]procStat
-	found gpu.Reading[[]gpu.HostProcess]
+	looked time.Time // of the last look; zero: none yet
+	took   time.Duration
+	seen   map[int]procStat
+	found  gpu.Reading[[]gpu.HostProcess]
 }
 
 // readBusiest finds the processes that use the CPU most, from time to time.
@@ -35,8 +35,8 @@ func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
 		return nil
 	}
 	now := r.now()
-	passed := now.Sub(b.at)
-	if !b.at.IsZero() && passed >= 0 && passed < max(lookEvery, lookShare*b.took) {
+	passed := now.Sub(b.looked)
+	if !b.looked.IsZero() && passed >= 0 && passed < max(lookEvery, lookShare*b.took) {
 		h.Busiest = b.found
 		return nil
 	}
@@ -48,11 +48,11 @@ func (r *Reader) readBusiest(ctx context.Context, h *gpu.Host) error {
 		return err
 	}
 	b.found = gpu.Reading[[]gpu.HostProcess]{}
-	if !b.at.IsZero() && passed > 0 {
+	if !b.looked.IsZero() && passed > 0 {
 		r.sweep(now)
 		b.found = gpu.Of(r.group(usedSince(b.seen, these), passed, now))
 	}
-	b.seen, b.at, b.took = these, now, r.now().Sub(now)
+	b.seen, b.looked, b.took = these, now, r.now().Sub(now)
 	h.Busiest = b.found
 	return nil
 }

@@ -33,10 +33,10 @@ func TestALongLookIsRare(t *testing.T) {
 		took, passed time.Duration
 		looks        bool
 	}{{time.Millisecond, 1900 * time.Millisecond, false}, {time.Millisecond, 2 * time.Second, true}, {20 * time.Millisecond, 9 * time.Second, false}, {20 * time.Millisecond, 10 * time.Second, true}} {
-		r.busiest.took, r.busiest.at = step.took, m.now
+		r.busiest.took, r.busiest.looked = step.took, m.now
 		m.now = m.now.Add(step.passed)
 		readHost(t, r)
-		if looked := r.busiest.at.Equal(m.now); looked != step.looks {
+		if looked := r.busiest.looked.Equal(m.now); looked != step.looks {
 			t.Errorf("%v after a look that took %v: a new look %v", step.passed, step.took, looked)
 		}
 	}

@@ -86,8 +86,8 @@ func (s *criServer) ListPodSandbox(_ context.Context, r *runtimev1.ListPodSandbo
 	return &runtimev1.ListPodSandboxResponse{Items: out}, s.fails
 }
 
-// on serves it on a machine.
-func (s *criServer) on(m *machine, socket string) {
+// listen serves it on a machine.
+func (s *criServer) listen(m *machine, socket string) {
 	m.serveGRPC(socket, func(g *grpc.Server) { runtimev1.RegisterRuntimeServiceServer(g, s) })
 }
 
@@ -123,7 +123,7 @@ func (s *containerdServer) Get(ctx context.Context, r *containerd.GetContainerRe
 	return &containerd.GetContainerResponse{Container: c}, nil
 }
 
-func (s *containerdServer) on(m *machine, socket string) {
+func (s *containerdServer) listen(m *machine, socket string) {
 	m.serveGRPC(socket, func(g *grpc.Server) { containerd.RegisterContainersServer(g, s) })
 }
 
@@ -140,16 +140,16 @@ func TestNamesOverGRPC(t *testing.T) {
 		pod     gpu.Pod
 	}{
 		"containerd": {"k8s-burstable-systemd-v1", func(m *machine) {
-			(&criServer{containers: []*runtimev1.Container{criContainer(anotherID), criContainer(anID)}}).on(m, containerdSocket)
+			(&criServer{containers: []*runtimev1.Container{criContainer(anotherID), criContainer(anID)}}).listen(m, containerdSocket)
 		}, whole, pod},
 		"K3s": {"k8s-burstable-systemd-v1", func(m *machine) {
-			(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).on(m, "run/k3s/containerd/containerd.sock")
+			(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).listen(m, "run/k3s/containerd/containerd.sock")
 		}, whole, pod},
 		"a group that does not name its runtime": {"k8s-besteffort-cgroupfs-v1", func(m *machine) {
-			(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).on(m, containerdSocket)
+			(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).listen(m, containerdSocket)
 		}, theContainer("", "cuda", "nvcr.io/nvidia/pytorch:25.03-py3"), pod},
 		"CRI-O": {"k8s-crio-systemd-v2", func(m *machine) {
-			(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).on(m, "run/crio/crio.sock")
+			(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).listen(m, "run/crio/crio.sock")
 		}, theContainer("cri-o", "cuda", "nvcr.io/nvidia/pytorch:25.03-py3"), pod},
 		"a pod that only the sandbox names": {"k8s-guaranteed-systemd-v2", func(m *machine) {
 			c := criContainer(anID)
@@ -157,12 +157,12 @@ func TestNamesOverGRPC(t *testing.T) {
 			(&criServer{deaf: true, containers: []*runtimev1.Container{c}, sandboxes: []*runtimev1.PodSandbox{
 				{Id: anID, Metadata: &runtimev1.PodSandboxMetadata{Name: "other", Namespace: "other"}},
 				{Id: anotherID, Metadata: &runtimev1.PodSandboxMetadata{Name: "train-0", Namespace: "ml", Uid: aPod}},
-			}}).on(m, containerdSocket)
+			}}).listen(m, containerdSocket)
 		}, whole, pod},
 		"an image by its id alone": {"k8s-guaranteed-systemd-v2", func(m *machine) {
 			c := criContainer(anID)
 			c.Image = nil
-			(&criServer{containers: []*runtimev1.Container{c}}).on(m, containerdSocket)
+			(&criServer{containers: []*runtimev1.Container{c}}).listen(m, containerdSocket)
 		}, theContainer("containerd", "cuda", "sha256:0123"), pod},
 		"ten thousand, whatever is asked for": {"k8s-guaranteed-systemd-v2", func(m *machine) {
 			s := &criServer{deaf: true}
@@ -172,22 +172,22 @@ func TestNamesOverGRPC(t *testing.T) {
 				s.containers = append(s.containers, c)
 			}
 			s.containers = append(s.containers, criContainer(anID))
-			s.on(m, containerdSocket)
+			s.listen(m, containerdSocket)
 		}, whole, pod},
 		"more than anybody has": {"k8s-guaranteed-systemd-v2", func(m *machine) {
 			c := criContainer(anID)
 			c.Annotations = map[string]string{"note": strings.Repeat("x", maxMessage)}
-			(&criServer{containers: []*runtimev1.Container{c}}).on(m, containerdSocket)
+			(&criServer{containers: []*runtimev1.Container{c}}).listen(m, containerdSocket)
 		}, nameless, unnamed},
 		"not known": {"k8s-guaranteed-systemd-v2", func(m *machine) {
-			(&criServer{}).on(m, containerdSocket)
+			(&criServer{}).listen(m, containerdSocket)
 		}, nameless, unnamed},
 		"not allowed": {"k8s-guaranteed-systemd-v2", func(m *machine) {
-			(&criServer{fails: status.Error(codes.PermissionDenied, "no")}).on(m, containerdSocket)
+			(&criServer{fails: status.Error(codes.PermissionDenied, "no")}).listen(m, containerdSocket)
 		}, forbidden("containerd"), gpu.Pod{UID: aPod, Namespace: gpu.Absent[string](gpu.NotPermitted),
 			Name: gpu.Absent[string](gpu.NotPermitted), Container: gpu.Absent[string](gpu.NotPermitted)}},
 		"an error": {"k8s-guaranteed-systemd-v2", func(m *machine) {
-			(&criServer{fails: status.Error(codes.Internal, "out of order")}).on(m, containerdSocket)
+			(&criServer{fails: status.Error(codes.Internal, "out of order")}).listen(m, containerdSocket)
 		}, nameless, unnamed},
 		"no such service": {"k8s-guaranteed-systemd-v2", func(m *machine) {
 			m.serveGRPC(containerdSocket, func(*grpc.Server) {})
@@ -211,13 +211,13 @@ func TestNamesOverGRPC(t *testing.T) {
 			(&containerdServer{byNamespace: map[string]*containerd.Container{"default": {
 				ID: anID, Image: "docker.io/vllm/vllm-openai:v0.8.4", Labels: map[string]string{"nerdctl/name": "trainer"},
 				Spec: &anypb.Any{TypeUrl: "types.containerd.io/opencontainers/runtime-spec/1/Spec", Value: []byte(`{"process":{"env":["TOKEN=x"]}}`)},
-			}}}).on(m, containerdSocket)
+			}}}).listen(m, containerdSocket)
 		}, theContainer("containerd", "trainer", "docker.io/vllm/vllm-openai:v0.8.4"), gpu.Pod{}},
 		"Docker's, by containerd alone": {"nerdctl-systemd-v2", func(m *machine) {
-			(&containerdServer{byNamespace: map[string]*containerd.Container{"moby": {ID: anID, Image: "vllm"}}}).on(m, containerdSocket)
+			(&containerdServer{byNamespace: map[string]*containerd.Container{"moby": {ID: anID, Image: "vllm"}}}).listen(m, containerdSocket)
 		}, gpu.Container{ID: anID, Runtime: "containerd", Image: gpu.Of("vllm")}, gpu.Pod{}},
 		"containerd does not know it": {"nerdctl-systemd-v2", func(m *machine) {
-			(&containerdServer{}).on(m, containerdSocket)
+			(&containerdServer{}).listen(m, containerdSocket)
 		}, nameless, gpu.Pod{}},
 	}
 	for name, tt := range tests {
@@ -264,7 +264,7 @@ func TestContainerdNamespaces(t *testing.T) {
 		t.Run(tt.cgroup, func(t *testing.T) {
 			m := newSocketMachine(t, tt.cgroup)
 			s := &containerdServer{}
-			s.on(m, "run/containerd/containerd.sock")
+			s.listen(m, "run/containerd/containerd.sock")
 			r := m.reader(ShowAll)
 			defer r.Close()
 			m.described(r)
@@ -280,7 +280,7 @@ func TestHangingGRPC(t *testing.T) {
 	m := newSocketMachine(t, "k8s-guaranteed-systemd-v2")
 	s := &criServer{containers: []*runtimev1.Container{criContainer(anID)}, comes: make(chan struct{}, 1)}
 	s.hangs.Store(true)
-	s.on(m, "run/containerd/containerd.sock")
+	s.listen(m, "run/containerd/containerd.sock")
 	r := m.reader(ShowAll)
 	defer r.Close()
 	facts(t, r, 10) // the test would hang here
@@ -317,7 +317,7 @@ func TestDeadlineOfQuestions(t *testing.T) {
 		defer a.close()
 		begun := time.Now()
 		for _, key := range []string{"a good one", "a mute one"} {
-			a.of(key, begun)
+			a.lookUp(key, begun)
 		}
 		if err := a.settle(t.Context()); err != nil {
 			t.Fatal(err)
@@ -360,7 +360,7 @@ func TestOurOwnContainer(t *testing.T) {
 		m.write("proc/"+strconv.Itoa(pid)+"/"+name, string(text))
 	}
 	m.write("proc/"+strconv.Itoa(pid)+"/cgroup", recordedCgroup(t, "k8s-burstable-systemd-v1"))
-	(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).on(m, "run/containerd/containerd.sock")
+	(&criServer{containers: []*runtimev1.Container{criContainer(anID)}}).listen(m, "run/containerd/containerd.sock")
 	r := m.reader(ShowAll)
 	defer r.Close()
 	facts(t, r, pid)

@@ -46,12 +46,12 @@ func (r *Reader) Reserve(devices []gpu.Device) {
 		return
 	}
 	now := r.now()
-	k := r.reservations.of(struct{}{}, now)
-	known := !k.at.IsZero() && now.Sub(k.at).Abs() <= reservedFor
+	k := r.reservations.lookUp(struct{}{}, now)
+	known := !k.asked.IsZero() && now.Sub(k.asked).Abs() <= reservedFor
 	for i := range devices {
 		devices[i].Reservations = gpu.Absent[[]gpu.Reservation](k.quality)
 		if known {
-			devices[i].Reservations = k.value.of(&devices[i])
+			devices[i].Reservations = k.value.reservations(&devices[i])
 		}
 	}
 }
@@ -126,8 +126,8 @@ func (h *holders) add(id string, r gpu.Reservation) {
 	}
 }
 
-// of returns who holds a device, or an instance of it.
-func (h *holders) of(d *gpu.Device) gpu.Reading[[]gpu.Reservation] {
+// reservations returns who holds a device, or an instance of it.
+func (h *holders) reservations(d *gpu.Device) gpu.Reading[[]gpu.Reservation] {
 	out := []gpu.Reservation{}
 	for _, id := range []string{d.UUID, d.PCI} {
 		out = append(out, h.byID[strings.ToLower(id)]...)

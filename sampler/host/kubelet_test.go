@@ -44,7 +44,7 @@ func (k *kubelet) List(ctx context.Context, _ *podresources.ListPodResourcesRequ
 	return &podresources.ListPodResourcesResponse{PodResources: k.pods}, k.fails
 }
 
-func (k *kubelet) on(m *machine, socket string) {
+func (k *kubelet) listen(m *machine, socket string) {
 	m.serveGRPC(socket, func(g *grpc.Server) { podresources.RegisterPodResourcesListerServer(g, k) })
 }
 
@@ -87,16 +87,16 @@ func (m *machine) reserved(r *Reader, devices []gpu.Device) []gpu.Device {
 }
 
 func TestReservations(t *testing.T) {
-	by := func(pod, container, resource, instance string) gpu.Reservation {
+	reserved := func(pod, container, resource, instance string) gpu.Reservation {
 		return gpu.Reservation{Namespace: "ml", Pod: pod, Container: container, Resource: resource, Instance: instance}
 	}
-	of := func(list ...gpu.Reservation) gpu.Reading[[]gpu.Reservation] { return gpu.Of(slices.Clip(list)) }
-	none := of()
+	reservations := func(list ...gpu.Reservation) gpu.Reading[[]gpu.Reservation] { return gpu.Of(slices.Clip(list)) }
+	none := reservations()
 	absent := func(q gpu.Quality) gpu.Reading[[]gpu.Reservation] { return gpu.Absent[[]gpu.Reservation](q) }
-	whole := by("train-0", "cuda", "nvidia.com/gpu", "")
+	whole := reserved("train-0", "cuda", "nvidia.com/gpu", "")
 	type want [3]gpu.Reading[[]gpu.Reservation]
 	answer := func(pods ...*podresources.PodResources) func(*machine) {
-		return func(m *machine) { (&kubelet{pods: pods}).on(m, kubeletSocket) }
+		return func(m *machine) { (&kubelet{pods: pods}).listen(m, kubeletSocket) }
 	}
 	many := func(m *machine) {
 		k := &kubelet{}
@@ -104,36 +104,40 @@ func TestReservations(t *testing.T) {
 			k.pods = append(k.pods, holding(fmt.Sprintf("web-%d", i), "nginx", "example.com/nic", "eth0"))
 		}
 		k.pods = append(k.pods, holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a"))
-		k.on(m, kubeletSocket)
+		k.listen(m, kubeletSocket)
 	}
 	for name, tt := range map[string]struct {
 		prepare func(*machine)
 		want    want
 	}{
-		"one of them": {answer(holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")), want{of(whole), none, none}},
+		"one of them": {answer(holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")), want{reservations(whole), none, none}},
 		"in other places": {func(m *machine) {
-			(&kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-b")}}).on(m, "var/lib/k0s/kubelet/pod-resources/kubelet.sock")
-		}, want{none, of(whole), none}},
+			(&kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-b")}}).listen(m, "var/lib/k0s/kubelet/pod-resources/kubelet.sock")
+		}, want{none, reservations(whole), none}},
 		"nobody": {answer(), want{none, none, none}},
 		"time slices, twice by the same": {answer(holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a::0", "GPU-a::3"), holding("eval", "main", "nvidia.com/gpu.shared", "GPU-a::1")),
-			want{of(whole, by("eval", "main", "nvidia.com/gpu.shared", "")), none, none}},
+			want{reservations(whole, reserved("eval", "main", "nvidia.com/gpu.shared", "")), none, none}},
 		"instances": {answer(holding("train-0", "cuda", "nvidia.com/mig-1g.10gb", "MIG-c2")),
-			want{none, none, of(by("train-0", "cuda", "nvidia.com/mig-1g.10gb", "MIG-c2"))}},
+			want{none, none, reservations(reserved("train-0", "cuda", "nvidia.com/mig-1g.10gb", "MIG-c2"))}},
 		"an instance as old drivers name it": {answer(holding("train-0", "cuda", "nvidia.com/mig-1g.5gb", "MIG-GPU-c/7/0")),
-			want{none, none, of(by("train-0", "cuda", "nvidia.com/mig-1g.5gb", "MIG-GPU-c/7/0"))}},
-		"by address":              {answer(holding("train-0", "rocm", "amd.com/gpu", "0000:02:00.0")), want{none, of(by("train-0", "rocm", "amd.com/gpu", "")), none}},
+			want{none, none, reservations(reserved("train-0", "cuda", "nvidia.com/mig-1g.5gb", "MIG-GPU-c/7/0"))}},
+		"by address":              {answer(holding("train-0", "rocm", "amd.com/gpu", "0000:02:00.0")), want{none, reservations(reserved("train-0", "rocm", "amd.com/gpu", "")), none}},
 		"not a GPU":               {answer(holding("web", "nginx", "example.com/nic", "GPU-a"), claiming("net.example.com")), want{none, none, none}},
 		"one that is not here":    {answer(holding("train-0", "cuda", "nvidia.com/gpu", "GPU-z")), want{none, none, none}},
-		"by a number":             {answer(holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a"), holding("eval", "main", "nvidia.com/gpu", "1")), want{of(whole), absent(gpu.NotSupported), absent(gpu.NotSupported)}},
+		"by a number":             {answer(holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a"), holding("eval", "main", "nvidia.com/gpu", "1")), want{reservations(whole), absent(gpu.NotSupported), absent(gpu.NotSupported)}},
 		"by a claim":              {answer(claiming("gpu.nvidia.com")), want{absent(gpu.NotSupported), absent(gpu.NotSupported), absent(gpu.NotSupported)}},
-		"among ten thousand pods": {many, want{of(whole), none, none}},
+		"among ten thousand pods": {many, want{reservations(whole), none, none}},
 		"names that move the cursor": {answer(holding("a\x1b[31m", "cuda", "nvidia.com/gpu", "GPU-a")),
-			want{of(by("a\uFFFD[31m", "cuda", "nvidia.com/gpu", "")), none, none}},
+			want{reservations(reserved("a\uFFFD[31m", "cuda", "nvidia.com/gpu", "")), none, none}},
 		"no kubelet": {func(*machine) {}, want{}},
-		"not allowed": {func(m *machine) { (&kubelet{fails: status.Error(codes.PermissionDenied, "no")}).on(m, kubeletSocket) },
+		"not allowed": {func(m *machine) {
+			(&kubelet{fails: status.Error(codes.PermissionDenied, "no")}).listen(m, kubeletSocket)
+		},
 			want{absent(gpu.NotPermitted), absent(gpu.NotPermitted), absent(gpu.NotPermitted)}},
-		"an error": {func(m *machine) { (&kubelet{fails: status.Error(codes.Unavailable, "starting")}).on(m, kubeletSocket) }, want{}},
-		"garbage":  {func(m *machine) { m.babble(kubeletSocket, strings.Repeat("?", 4000)) }, want{}},
+		"an error": {func(m *machine) {
+			(&kubelet{fails: status.Error(codes.Unavailable, "starting")}).listen(m, kubeletSocket)
+		}, want{}},
+		"garbage": {func(m *machine) { m.babble(kubeletSocket, strings.Repeat("?", 4000)) }, want{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newSocketMachine(t, "root-v2")
@@ -161,7 +165,7 @@ func TestClosedKubeletSocket(t *testing.T) {
 		return
 	}
 	m := newSocketMachine(t, "root-v2")
-	(&kubelet{}).on(m, kubeletSocket)
+	(&kubelet{}).listen(m, kubeletSocket)
 	if err := os.Chmod(m.root+"/"+kubeletSocket, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +180,7 @@ func TestClosedKubeletSocket(t *testing.T) {
 func TestKubeletIsAskedNowAndThen(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
 	k := &kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}, comes: make(chan struct{}, 1)}
-	k.on(m, kubeletSocket)
+	k.listen(m, kubeletSocket)
 	r := m.reader(ShowAll)
 	defer r.Close()
 	first := someDevices()
@@ -224,7 +228,7 @@ func TestReservationsOfAKubeletThatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newSocketMachine(t, "root-v2")
-			(&kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}}).on(m, kubeletSocket)
+			(&kubelet{pods: []*podresources.PodResources{holding("train-0", "cuda", "nvidia.com/gpu", "GPU-a")}}).listen(m, kubeletSocket)
 			r := m.reader(ShowAll)
 			defer r.Close()
 			m.reserved(r, someDevices())
@@ -247,7 +251,7 @@ func TestCloseEndsTheKubeletsQuestion(t *testing.T) {
 	m := newSocketMachine(t, "root-v2")
 	k := &kubelet{comes: make(chan struct{}, 1)}
 	k.hangs.Store(true)
-	k.on(m, kubeletSocket)
+	k.listen(m, kubeletSocket)
 	r := m.reader(ShowAll)
 	r.Reserve(someDevices()) // the test would hang here
 	testkit.Receive(t, "the question comes", k.comes)

@@ -216,13 +216,13 @@ func maskWithin(text string) string {
 func (n nameValue) mask(text string) string {
 	var out strings.Builder
 	for {
-		at := n.name().FindStringSubmatchIndex(text)
-		if at == nil {
+		match := n.name().FindStringSubmatchIndex(text)
+		if match == nil {
 			return out.String() + text
 		}
-		name := text[at[2]:at[3]]
-		out.WriteString(text[:at[1]])
-		text = text[at[1]:]
+		name := text[match[2]:match[3]]
+		out.WriteString(text[:match[1]])
+		text = text[match[1]:]
 		kind := kindOf(name)
 		if kind == nameOfOther || strings.HasPrefix(text, "--") { // a value that is an option may be long, and is examined again
 			continue
@@ -330,8 +330,8 @@ func maskOption(before, word string) string {
 // maskLogin masks the password in "name:password" and "name:password@host", but not in "1000:1000" or an address.
 func maskLogin(login string) string {
 	inner, host := strings.Trim(login, `"'`), ""
-	if at := strings.LastIndexByte(inner, '@'); at > strings.IndexByte(inner, ':') {
-		inner, host = inner[:at], inner[at:]
+	if atSign := strings.LastIndexByte(inner, '@'); atSign > strings.IndexByte(inner, ':') {
+		inner, host = inner[:atSign], inner[atSign:]
 	}
 	name, password, ok := strings.Cut(inner, ":")
 	if !ok || name == "" || password == "" || name == password || strings.HasPrefix(password, "//") || password == mask ||
@@ -343,8 +343,8 @@ func maskLogin(login string) string {
 
 // maskAddress masks the password in "name:password@host", without a scheme: [secretPart] handles addresses with one.
 func maskAddress(address string) string {
-	colon, at := strings.IndexByte(address, ':'), strings.LastIndexByte(address, '@')
-	if colon < 0 || at < colon || strings.Contains(address, "://") || strings.Contains(address, "@sha256:") {
+	colon, atSign := strings.IndexByte(address, ':'), strings.LastIndexByte(address, '@')
+	if colon < 0 || atSign < colon || strings.Contains(address, "://") || strings.Contains(address, "@sha256:") {
 		return address
 	}
 	return maskLogin(address)
@@ -356,8 +356,8 @@ func maskSlash(login string) string {
 	if name == "" || rest == "" {
 		return login
 	}
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		return name + "/" + mask + rest[at:]
+	if atSign := strings.LastIndexByte(rest, '@'); atSign >= 0 {
+		return name + "/" + mask + rest[atSign:]
 	}
 	return name + "/" + mask
 }
@@ -386,8 +386,8 @@ func random(word string) bool {
 }
 
 func kinds(word string) (small, capital, digit bool) {
-	has := func(kind func(rune) bool) bool { return strings.ContainsFunc(word, kind) }
-	return has(unicode.IsLower), has(unicode.IsUpper), has(unicode.IsDigit)
+	contains := func(kind func(rune) bool) bool { return strings.ContainsFunc(word, kind) }
+	return contains(unicode.IsLower), contains(unicode.IsUpper), contains(unicode.IsDigit)
 }
 
 // shellWord matches a word of a command in one argument.

@@ -12,16 +12,16 @@ const minInterval = 200 * time.Millisecond
 
 // A counter calculates the rate of a number that only grows.
 type counter struct {
-	at    time.Time
-	value float64
-	rate  gpu.Reading[float64] // per second
+	sampled time.Time
+	value   float64
+	rate    gpu.Reading[float64] // per second
 }
 
 // read takes the number and returns its rate, which is absent if the number was not read twice or was reset, as when a device was replaced.
 func (c *counter) read(value float64, now time.Time) gpu.Reading[float64] {
-	passed := now.Sub(c.at)
+	passed := now.Sub(c.sampled)
 	switch {
-	case c.at.IsZero() || passed < 0:
+	case c.sampled.IsZero() || passed < 0:
 	case passed < minInterval:
 		return c.rate
 	case value < c.value:
@@ -29,7 +29,7 @@ func (c *counter) read(value float64, now time.Time) gpu.Reading[float64] {
 	default:
 		c.rate = gpu.Of((value - c.value) / passed.Seconds())
 	}
-	c.at, c.value = now, value
+	c.sampled, c.value = now, value
 	return c.rate
 }
 

@@ -162,7 +162,7 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 }
 
 // readable returns a reading made from a process's arguments, or why it is absent.
-func readable(shown bool, args []string, err error, of func() string) gpu.Reading[string] {
+func readable(shown bool, args []string, err error, read func() string) gpu.Reading[string] {
 	switch {
 	case !shown:
 		return gpu.Absent[string](gpu.NotPermitted)
@@ -171,7 +171,7 @@ func readable(shown bool, args []string, err error, of func() string) gpu.Readin
 	case len(args) == 0: // a kernel thread, or a process that has just ended
 		return gpu.Reading[string]{}
 	}
-	return gpu.Of(of())
+	return gpu.Of(read())
 }
 
 // command reports whether a process's command line is shown; own means our own user's process.

@@ -25,7 +25,7 @@ const jupyterKernel = "jupyter kernel"
 func programOf(comm string, args []string) string {
 	name, args := titleOf(comm, args)
 	if name == "" {
-		name = knownPrograms().of(args, mostRunners)
+		name = knownPrograms().nameOf(args, mostRunners)
 	}
 	if name = short(name); name == "" || maskWithin(name) != name {
 		name = short(baseName(comm))
@@ -93,8 +93,8 @@ var (
 	javaProgram = lazy.Pattern(`^javaw?$`)
 )
 
-// of returns the name of the program with these arguments, or of what it runs. It is empty if they have none.
-func (p *programs) of(args []string, most int) string {
+// nameOf returns the name of the program with these arguments, or of what it runs. It is empty if they have none.
+func (p *programs) nameOf(args []string, most int) string {
 	if len(args) == 0 || most == 0 {
 		return ""
 	}
@@ -167,7 +167,7 @@ func (p *programs) run(r *runner, args []string, most int) string {
 		case r.Strict && !command && !r.isScript(word):
 			return packageName(word)
 		default:
-			return p.of(args, most)
+			return p.nameOf(args, most)
 		}
 		args = args[1:]
 	}
@@ -265,7 +265,7 @@ func (p *programs) module(args []string, most int) string {
 		return ""
 	}
 	if words, ok := p.Modules[args[0]]; ok {
-		return p.of(slices.Concat(words, args[1:]), most)
+		return p.nameOf(slices.Concat(words, args[1:]), most)
 	}
 	return p.called(args[0])
 }

@@ -50,9 +50,9 @@ func (r *Reader) nameContainer(f *gpu.ProcessFacts, p *place, now time.Time) {
 		f.Container = gpu.Of(c)
 		return
 	}
-	k := r.names.of(containerKey{c.ID, c.Runtime, p.parent, p.owner, !p.pod.None()}, now)
+	k := r.names.lookUp(containerKey{c.ID, c.Runtime, p.parent, p.owner, !p.pod.None()}, now)
 	a := k.value
-	if k.at.IsZero() {
+	if k.asked.IsZero() {
 		none := gpu.Absent[string](k.quality)
 		a = answer{none, none, none, none, none}
 	}
@@ -200,8 +200,8 @@ func readBundle(_ context.Context, path string) (answer, error) {
 }
 
 // decode reads JSON; path is where it came from.
-func decode(from io.Reader, path string, into any) error {
-	if err := json.NewDecoder(io.LimitReader(from, maxAnswer)).Decode(into); err != nil {
+func decode(body io.Reader, path string, into any) error {
+	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(into); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -37,11 +37,11 @@ func named(chip string, inputs []input) []sensor {
 // wholeCPU keeps only the sensor of the whole processor, if there is one.
 func wholeCPU(inputs []input) []input {
 	for _, whole := range []string{"Package id ", "Tdie", "Tctl"} {
-		of := func(in input) bool { return !in.fan && strings.HasPrefix(in.label, whole) }
-		if i := slices.IndexFunc(inputs, of); i >= 0 {
+		isWhole := func(in input) bool { return !in.fan && strings.HasPrefix(in.label, whole) }
+		if i := slices.IndexFunc(inputs, isWhole); i >= 0 {
 			inputs[i].label = "CPU"
 			return slices.DeleteFunc(inputs, func(in input) bool {
-				return of(in) || strings.HasPrefix(in.label, "Core ") || strings.HasPrefix(in.label, "Tccd") || in.label == "Tctl"
+				return isWhole(in) || strings.HasPrefix(in.label, "Core ") || strings.HasPrefix(in.label, "Tccd") || in.label == "Tctl"
 			})
 		}
 	}
@@ -106,8 +106,8 @@ func people(label string) string {
 		if m := ending().FindStringSubmatch(word); m != nil && spoken[strings.ToLower(m[1])] != "" {
 			word, number = m[1], m[2]
 		}
-		if as, ok := spoken[strings.ToLower(word)]; ok {
-			word = as
+		if said, ok := spoken[strings.ToLower(word)]; ok {
+			word = said
 		} else if title := strings.ToLower(word); len(word) > 1 && word[1:] == title[1:] {
 			word = title
 		}
@@ -122,8 +122,8 @@ func people(label string) string {
 // speaks reports whether a label says what is measured even without the name of the chip.
 func speaks(label string) bool {
 	for word := range strings.FieldsSeq(label) {
-		for _, as := range spoken {
-			if strings.Contains(" "+as+" ", " "+word+" ") {
+		for _, said := range spoken {
+			if strings.Contains(" "+said+" ", " "+word+" ") {
 				return true
 			}
 		}

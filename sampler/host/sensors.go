@@ -110,14 +110,14 @@ func (r *Reader) isVirtual() bool {
 
 // look lists the chips, from time to time.
 func (s *sensors) look(ctx context.Context, now time.Time) error {
-	if _, at, _ := s.list.last(); at.IsZero() || now.Sub(at).Abs() >= sensorsFor {
+	if _, begun, _ := s.list.last(); begun.IsZero() || now.Sub(begun).Abs() >= sensorsFor {
 		wait(ctx, s.list.start(now, func() listed { return listChips(s.sysfs) }))
 	}
-	found, at, _ := s.list.last()
-	if at.Equal(s.adopted) {
+	found, begun, _ := s.list.last()
+	if begun.Equal(s.adopted) {
 		return s.err
 	}
-	s.adopted, s.err = at, found.err
+	s.adopted, s.err = begun, found.err
 	s.name(found.chips)
 	s.known = slices.Clone(found.chips)
 	found.chips = slices.DeleteFunc(found.chips, func(c *chip) bool { return c.slept || len(c.sensors) == 0 })
@@ -152,8 +152,8 @@ func (s *sensors) name(chips []*chip) {
 	unique(chips, s.names)
 	s.names = map[label]string{}
 	for _, c := range chips {
-		for _, of := range c.sensors {
-			s.names[label{of.file, of.label}] = of.name
+		for _, sensor := range c.sensors {
+			s.names[label{sensor.file, sensor.label}] = sensor.name
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (s *sensors) name(chips []*chip) {
 func (s *sensors) ask(ctx context.Context, now time.Time) {
 	var asked []<-chan struct{}
 	for _, c := range s.chips {
-		if _, at, _ := c.values.last(); at.IsZero() || now.Sub(at).Abs() >= sensorsEvery {
+		if _, begun, _ := c.values.last(); begun.IsZero() || now.Sub(begun).Abs() >= sensorsEvery {
 			asked = append(asked, c.values.start(now, c.read))
 		}
 	}
@@ -185,8 +185,8 @@ func wait(ctx context.Context, done <-chan struct{}) {
 // readings returns the newest readings of all chips.
 func (s *sensors) readings(now time.Time) (fans []gpu.HostFan, temperatures []gpu.HostTemperature) {
 	for _, c := range s.chips {
-		values, at, busy := c.values.last()
-		if values == nil && !at.IsZero() {
+		values, begun, busy := c.values.last()
+		if values == nil && !begun.IsZero() {
 			continue // it sleeps
 		}
 		for i, sensor := range c.sensors {
@@ -194,7 +194,7 @@ func (s *sensors) readings(now time.Time) (fans []gpu.HostFan, temperatures []gp
 			if values != nil {
 				value = values[i]
 			}
-			if busy && value.Present() && now.Sub(at).Abs() > sensorsLast {
+			if busy && value.Present() && now.Sub(begun).Abs() > sensorsLast {
 				value = gpu.Absent[float64](gpu.Stale)
 			}
 			if sensor.fan {
@@ -301,8 +301,8 @@ func listChips(sysfs string) listed {
 	}
 	// By chip; chips of the same kind by the device that they are part of: "coretemp.0".
 	slices.SortFunc(all, func(a, b *chip) int {
-		on := func(c *chip) string { return filepath.Dir(filepath.Dir(c.dir)) }
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(len(on(a)), len(on(b))), cmp.Compare(on(a), on(b)), cmp.Compare(a.dir, b.dir))
+		parent := func(c *chip) string { return filepath.Dir(filepath.Dir(c.dir)) }
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(len(parent(a)), len(parent(b))), cmp.Compare(parent(a), parent(b)), cmp.Compare(a.dir, b.dir))
 	})
 	return listed{all, errors.Join(errs...)}
 }
@@ -318,7 +318,7 @@ func listChip(link string) (*chip, error) {
 		dir += "/device"
 		name, err = readOnce(dir + "/name")
 	}
-	if err != nil || slices.ContainsFunc(notOurs, func(of string) bool { return strings.HasPrefix(name, of) }) {
+	if err != nil || slices.ContainsFunc(notOurs, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return nil, err
 	}
 	c := &chip{dir: dir, name: short(name)}
@@ -330,9 +330,9 @@ func listChip(link string) (*chip, error) {
 	}
 	c.slept = asleep(c.power)
 	files, err := os.ReadDir(dir)
-	has := map[string]bool{}
+	listed := map[string]bool{}
 	for _, f := range files {
-		has[f.Name()] = true
+		listed[f.Name()] = true
 	}
 	var inputs []input
 	for _, f := range files {
@@ -342,11 +342,11 @@ func listChip(link string) (*chip, error) {
 		}
 		in := input{sensor: sensor{fan: m[1] == "fan", file: dir + "/" + f.Name()}}
 		in.number, _ = strconv.Atoi(m[2]) // the pattern has only digits here
-		if label := m[1] + m[2] + "_label"; has[label] && !c.slept {
+		if label := m[1] + m[2] + "_label"; listed[label] && !c.slept {
 			text, _ := readOnce(dir + "/" + label) // without a label it has a number
 			in.label = cleanLabel(text)
 		}
-		if fault := m[1] + m[2] + "_fault"; has[fault] {
+		if fault := m[1] + m[2] + "_fault"; listed[fault] {
 			in.fault = dir + "/" + fault
 		}
 		inputs = append(inputs, in)
@@ -384,7 +384,7 @@ type task[T any] struct {
 	mu    sync.Mutex
 	done  chan struct{} // closed when the work ends; nil while none runs
 	value T
-	at    time.Time // when the work that returned the value began; zero: none has ended
+	begun time.Time // when the work that returned the value began; zero: none has ended
 }
 
 // start starts the work, and returns a channel that is closed when it ends: nil if the work is already running.
@@ -400,14 +400,14 @@ func (k *task[T]) start(now time.Time, work func() T) <-chan struct{} {
 		value := work()
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.value, k.at, k.done = value, now, nil
+		k.value, k.begun, k.done = value, now, nil
 		close(done)
 	}()
 	return done
 }
 
-func (k *task[T]) last() (value T, at time.Time, busy bool) {
+func (k *task[T]) last() (value T, begun time.Time, busy bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.value, k.at, k.done != nil
+	return k.value, k.begun, k.done != nil
 }

@@ -37,8 +37,8 @@ func (f *faults) set(file string, err syscall.Errno) {
 func (f *faults) read(file string) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for at, err := range f.all {
-		if err != 0 && (file == at || strings.HasPrefix(file, at+"/")) && !strings.Contains(file, "/power/runtime_status") {
+	for place, err := range f.all {
+		if err != 0 && (file == place || strings.HasPrefix(file, place+"/")) && !strings.Contains(file, "/power/runtime_status") {
 			return nil, &fs.PathError{Op: "read", Path: file, Err: err}
 		}
 	}

@@ -99,13 +99,13 @@ func folders(in drm.Folder, name *regexp.Regexp) (all []drm.Folder) {
 
 // clocks returns the highest clocks of the parts. All engines of a gt except media run at its clock.
 func clocks(all []gt) gpu.Clocks {
-	highest := func(media bool, of func(*gt) file) gpu.Reading[gpu.Megahertz] {
+	highest := func(media bool, clock func(*gt) file) gpu.Reading[gpu.Megahertz] {
 		r := gpu.Absent[gpu.Megahertz](gpu.NotSupported)
 		for i := range all {
 			if all[i].media != media {
 				continue
 			}
-			v := of(&all[i]).megahertz()
+			v := clock(&all[i]).megahertz()
 			if !r.Present() || v.Present() && v.Or(0) > r.Or(0) {
 				r = v
 			}
@@ -173,7 +173,7 @@ func (t throttle) reasons() gpu.Reading[gpu.ClockEventReasons] {
 			continue
 		}
 		files++
-		if on, err := t.folder.Number(e.Name()); err != nil || on != 1 {
+		if set, err := t.folder.Number(e.Name()); err != nil || set != 1 {
 			continue
 		}
 		active++
@@ -221,7 +221,7 @@ func throttled(all []gt) gpu.Reading[gpu.ClockEventReasons] {
 // idling tracks the idle states of a card's parts.
 type idling struct {
 	before []float64 // ms in the idle state, by part; nil: nothing to compare with
-	at     time.Time
+	read   time.Time
 }
 
 // busy returns the largest share of time since the previous reading in which a part was not idle. No engine can have worked longer, but a
@@ -236,7 +236,7 @@ func (i *idling) busy(all []gt, now time.Time) (bound gpu.Percent, known bool) {
 		}
 		idle[n] = ms
 	}
-	before, passed := i.before, float64(now.Sub(i.at))/float64(time.Millisecond)
+	before, passed := i.before, float64(now.Sub(i.read))/float64(time.Millisecond)
 	*i = idling{idle, now}
 	if len(all) == 0 || len(before) != len(all) || passed < float64(soonest/time.Millisecond) {
 		return 0, false

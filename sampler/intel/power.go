@@ -20,13 +20,13 @@ const (
 // A draw is the power between two readings of an energy counter.
 type draw struct {
 	before gpu.Joules
-	at     time.Time // zero: nothing to compare with
+	read   time.Time // zero: nothing to compare with
 	watts  gpu.Reading[gpu.Watts]
 }
 
-// of returns the average power since the previous reading; NotReported for the first reading, and if the counter went back or did not move.
+// measure returns the average power since the previous reading; NotReported for the first reading, and if the counter went back or did not move.
 // wrap is the value at which the counter restarts from 0, or 0 if it does not.
-func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time) gpu.Reading[gpu.Watts] {
+func (d *draw) measure(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time) gpu.Reading[gpu.Watts] {
 	e, ok := energy.Trusted()
 	if !ok {
 		*d = draw{}
@@ -35,8 +35,8 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 		}
 		return gpu.Absent[gpu.Watts](energy.Quality())
 	}
-	passed := now.Sub(d.at)
-	if !d.at.IsZero() && passed >= 0 && passed < soonest {
+	passed := now.Sub(d.read)
+	if !d.read.IsZero() && passed >= 0 && passed < soonest {
 		return d.watts
 	}
 	used := e - d.before
@@ -44,8 +44,8 @@ func (d *draw) of(energy gpu.Reading[gpu.Joules], wrap gpu.Joules, now time.Time
 		used += wrap
 	}
 	stands := used == 0 && wrap == 0 // an awake card always draws power; an integrated GPU may be off
-	known := !d.at.IsZero() && passed > 0 && passed <= latest && used >= 0 && !stands
-	*d = draw{before: e, at: now}
+	known := !d.read.IsZero() && passed > 0 && passed <= latest && used >= 0 && !stands
+	*d = draw{before: e, read: now}
 	if known {
 		d.watts = drm.Of(float64(used)/passed.Seconds(), nil, 1, 0, drm.MostPower)
 	}
@@ -179,7 +179,7 @@ func (s *sensors) lessThanChip(card gpu.Reading[gpu.Joules], g *growth, now time
 // A growth compares the counters of a card and of its chip over some seconds.
 type growth struct {
 	card, chip gpu.Joules
-	at         time.Time // of both; zero: nothing to compare with
+	read       time.Time // of both; zero: nothing to compare with
 	together   bool      // when they were last compared
 }
 
@@ -190,10 +190,10 @@ func (g *growth) goTogether(card, chip gpu.Joules, now time.Time) bool {
 		over  = 3 * time.Second
 		board = 50 // W
 	)
-	passed := now.Sub(g.at)
+	passed := now.Sub(g.read)
 	switch {
-	case g.at.IsZero(), passed < 0, passed > latest:
-		*g = growth{card: card, chip: chip, at: now}
+	case g.read.IsZero(), passed < 0, passed > latest:
+		*g = growth{card: card, chip: chip, read: now}
 	case passed >= over:
 		grown, ofChip := card-g.card, chip-g.chip
 		most := 2*ofChip + gpu.Joules(board*passed.Seconds())

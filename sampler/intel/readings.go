@@ -60,14 +60,14 @@ func (c *card) readLive(now time.Time) {
 	if c.integrated {
 		energy, wrap := domainJoules(c.domain)
 		c.hidesPower.Store(energy.Quality() == gpu.NotPermitted)
-		r.Power.Draw = plausible(c.draw.of(energy, wrap, now), gpu.Of(integratedPower))
+		r.Power.Draw = plausible(c.draw.measure(energy, wrap, now), gpu.Of(integratedPower))
 	} else {
 		r.Power.Energy = c.sensors.joules()
 		limit := r.Power.EnforcedLimit
 		if !limit.Present() {
 			limit = gpu.Of(cardPower)
 		}
-		r.Power.Draw = plausible(c.draw.of(r.Power.Energy, 0, now), limit)
+		r.Power.Draw = plausible(c.draw.measure(r.Power.Energy, 0, now), limit)
 		if c.sensors.lessThanChip(r.Power.Energy, &c.growth, now) {
 			r.Power.Energy = gpu.DoubtfulOf(r.Power.Energy.Or(0))
 			if w, ok := r.Power.Draw.Get(); ok {

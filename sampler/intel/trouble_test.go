@@ -293,7 +293,7 @@ func TestProcessesComeAndGo(t *testing.T) {
 }
 
 func TestDraw(t *testing.T) {
-	at := time.Now()
+	now := time.Now()
 	joules := func(j float64) gpu.Reading[gpu.Joules] { return gpu.Of(gpu.Joules(j)) }
 	var none gpu.Reading[gpu.Watts]
 	steps := []struct {
@@ -320,8 +320,8 @@ func TestDraw(t *testing.T) {
 	}
 	var d draw
 	for _, step := range steps {
-		at = at.Add(step.after)
-		if got := d.of(step.energy, step.wrap, at); got != step.want {
+		now = now.Add(step.after)
+		if got := d.measure(step.energy, step.wrap, now); got != step.want {
 			t.Errorf("%s: %v, want %v", step.name, got, step.want)
 		}
 	}
@@ -432,7 +432,7 @@ func TestIdleState(t *testing.T) {
 	card := newCard(cards(t, m)[0], &Config{ProcRoot: m.Proc, SysfsRoot: m.Sysfs, Read: drm.ReadFile,
 		Log: slog.New(slog.DiscardHandler)})
 	parts := gts(&card.Card, true)
-	at := time.Now()
+	now := time.Now()
 	var i idling
 	for _, tt := range []struct {
 		name     string
@@ -451,10 +451,10 @@ func TestIdleState(t *testing.T) {
 		{"text", "x", "9020", 0, false},
 		{"again the first", "1510", "10020", 0, false},
 	} {
-		at = at.Add(time.Second)
+		now = now.Add(time.Second)
 		c.Set(map[string]string{"tile0/gt0/gtidle/idle_residency_ms": tt.gt0 + "\n",
 			"tile0/gt1/gtidle/idle_residency_ms": tt.gt1 + "\n"})
-		if bound, known := i.busy(parts, at); known != tt.known || math.Abs(float64(bound-tt.bound)) > 1e-9 {
+		if bound, known := i.busy(parts, now); known != tt.known || math.Abs(float64(bound-tt.bound)) > 1e-9 {
 			t.Errorf("%s: %v, %v; want %v, %v", tt.name, bound, known, tt.bound, tt.known)
 		}
 	}

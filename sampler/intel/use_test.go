@@ -16,14 +16,14 @@ import (
 func TestProcessesOfXe(t *testing.T) {
 	m := drmtest.New(t)
 	arcB580(m)
-	const at = "0000:03:00.0"
+	const address = "0000:03:00.0"
 	open := func(total uint64, rcs, ccs, vcs uint64) {
-		m.Open(100, 7, "dri/renderD129", xeClient(at, 3, rcs, 0, 0, total,
+		m.Open(100, 7, "dri/renderD129", xeClient(address, 3, rcs, 0, 0, total,
 			"drm-resident-vram0:\t512 MiB\ndrm-resident-gtt:\t64 MiB\n"))
-		m.Open(200, 8, "dri/card1", xeClient(at, 4, 0, ccs, 0, total, "drm-resident-vram0:\t2048 MiB\ndrm-resident-stolen:\t0\n"))
-		m.Open(300, 9, "dri/renderD129", xeClient(at, 5, 0, 0, vcs, total, "drm-resident-vram0:\t16 MiB\n"))
-		m.Open(400, 3, "dri/card1", xeClient(at, 6, 0, 0, 0, total, "drm-resident-vram0:\t0\n")) // a display manager
-		m.Open(500, 3, "dri/card0", xeClient("0000:00:02.0", 7, rcs, 0, 0, total, ""))           // of another card
+		m.Open(200, 8, "dri/card1", xeClient(address, 4, 0, ccs, 0, total, "drm-resident-vram0:\t2048 MiB\ndrm-resident-stolen:\t0\n"))
+		m.Open(300, 9, "dri/renderD129", xeClient(address, 5, 0, 0, vcs, total, "drm-resident-vram0:\t16 MiB\n"))
+		m.Open(400, 3, "dri/card1", xeClient(address, 6, 0, 0, 0, total, "drm-resident-vram0:\t0\n")) // a display manager
+		m.Open(500, 3, "dri/card0", xeClient("0000:00:02.0", 7, rcs, 0, 0, total, ""))                // of another card
 	}
 	open(1000, 10, 10, 10)
 	s := source(t, m)
@@ -36,7 +36,7 @@ func TestProcessesOfXe(t *testing.T) {
 		t.Fatalf("at first the processes are %+v", list)
 	}
 	open(2000, 110, 2010, 610) // 10 % of the 3D engine, 50 % of four for computing, 30 % of two for video
-	inherited := xeClient(at, 4, 0, 2010, 0, 2000, "drm-resident-vram0:\t2048 MiB\ndrm-resident-stolen:\t0\n")
+	inherited := xeClient(address, 4, 0, 2010, 0, 2000, "drm-resident-vram0:\t2048 MiB\ndrm-resident-stolen:\t0\n")
 	m.Open(201, 8, "dri/card1", inherited)
 	d = after(t, s, time.Second)
 	if d.Utilization.GPU != gpu.Of[gpu.Percent](50) {
@@ -61,7 +61,7 @@ func TestProcessesOfXe(t *testing.T) {
 		t.Errorf("at rest the utilization is %v", d.Utilization.GPU)
 	}
 	open(3500, 110, 2010, 610)
-	m.Open(600, 7, "dri/renderD129", xeClient(at, 9, 900, 0, 0, 3500, "")) // a program that has just begun
+	m.Open(600, 7, "dri/renderD129", xeClient(address, 9, 900, 0, 0, 3500, "")) // a program that has just begun
 	if d = after(t, s, time.Second); d.Utilization.GPU != (gpu.Reading[gpu.Percent]{}) {
 		t.Errorf("beside work that is not measured yet the utilization is %v", d.Utilization.GPU)
 	}
@@ -90,18 +90,18 @@ func lines(d gpu.Device) (out string) {
 func TestProcessesOfI915(t *testing.T) {
 	m := drmtest.New(t)
 	uhd770(m)
-	const at = "0000:00:02.0"
+	const address = "0000:00:02.0"
 	memory := "drm-resident-system0:\t100 MiB\ndrm-resident-stolen-system0:\t28 MiB\n"
-	m.Open(100, 7, "dri/renderD128", i915Client(at, 3, 500, 0, memory))
-	m.Open(100, 8, "dri/renderD128", i915Client(at, 3, 500, 0, memory)) // the same client
-	m.Open(101, 8, "dri/renderD128", i915Client(at, 3, 500, 0, memory)) // inherited
+	m.Open(100, 7, "dri/renderD128", i915Client(address, 3, 500, 0, memory))
+	m.Open(100, 8, "dri/renderD128", i915Client(address, 3, 500, 0, memory)) // the same client
+	m.Open(101, 8, "dri/renderD128", i915Client(address, 3, 500, 0, memory)) // inherited
 	s := source(t, m)
 	read(t, s)
 	const used = 500 + uint64(time.Second/2)
 	for pid, fd := range map[int]int{100: 7, 101: 8} {
-		m.Open(pid, fd, "dri/renderD128", i915Client(at, 3, used, 0, memory))
+		m.Open(pid, fd, "dri/renderD128", i915Client(address, 3, used, 0, memory))
 	}
-	m.Open(100, 8, "dri/renderD128", i915Client(at, 3, used, 0, memory))
+	m.Open(100, 8, "dri/renderD128", i915Client(address, 3, used, 0, memory))
 	d := after(t, s, time.Second)
 	if d.Utilization.GPU != gpu.Of[gpu.Percent](50) {
 		t.Errorf("the utilization is %v", d.Utilization.GPU)
@@ -148,10 +148,10 @@ func TestNotAllMayBeRead(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(m.Proc, "1/ns"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	namespace := func(of string) {
+	namespace := func(target string) {
 		link := filepath.Join(m.Proc, "1/ns/pid")
 		_ = os.Remove(link)
-		if err := os.Symlink(of, link); err != nil {
+		if err := os.Symlink(target, link); err != nil {
 			t.Fatal(err)
 		}
 	}

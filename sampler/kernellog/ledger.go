@@ -65,7 +65,7 @@ type device struct {
 
 type pending struct {
 	event
-	at time.Time
+	occurred time.Time
 }
 
 // A ledger has all events by device, each once.
@@ -79,9 +79,9 @@ type ledger struct {
 }
 
 type newest struct {
-	pci     string
-	at      time.Time
-	culprit *gpu.Culprit
+	pci      string
+	occurred time.Time
+	culprit  *gpu.Culprit
 }
 
 func newLedger() ledger {
@@ -120,30 +120,30 @@ func (l *ledger) full(pci string, c code) bool {
 }
 
 // hear takes an event from the log.
-func (l *ledger) hear(e event, at time.Time) {
-	if e.driver == "nvidia" && e.pci == "" && at.Sub(l.named.at).Abs() <= follows {
+func (l *ledger) hear(e event, occurred time.Time) {
+	if e.driver == "nvidia" && e.pci == "" && occurred.Sub(l.named.occurred).Abs() <= follows {
 		e.pci = l.named.pci
 	}
 	if e.driver == "nvidia" && e.pci != "" {
-		l.named = newest{pci: e.pci, at: at}
+		l.named = newest{pci: e.pci, occurred: occurred}
 	}
 	switch {
 	case e.names:
 	case e.xid == 0 && e.kind == "":
 		n := l.newest[e.driver]
-		fits := n.culprit != nil && *n.culprit == gpu.Culprit{} && at.Sub(n.at) <= together && (e.pci == "" || n.pci == "" || e.pci == n.pci)
+		fits := n.culprit != nil && *n.culprit == gpu.Culprit{} && occurred.Sub(n.occurred) <= together && (e.pci == "" || n.pci == "" || e.pci == n.pci)
 		if fits {
 			*n.culprit = e.culprit
 		}
 	case e.pci == "":
 		if len(l.pending) < mostPending {
-			p := &pending{e, at}
+			p := &pending{e, occurred}
 			l.pending = append(l.pending, p)
-			l.newest[e.driver] = newest{at: at, culprit: &p.culprit}
+			l.newest[e.driver] = newest{occurred: occurred, culprit: &p.culprit}
 		}
 	default:
-		l.settle(e.driver, e.pci, func(p *pending) bool { return at.Sub(p.at) <= together })
-		l.count(e, at)
+		l.settle(e.driver, e.pci, func(p *pending) bool { return occurred.Sub(p.occurred) <= together })
+		l.count(e, occurred)
 	}
 }
 
@@ -154,25 +154,25 @@ func (l *ledger) settle(driver, pci string, fits func(*pending) bool) {
 			return false
 		}
 		p.pci = pci
-		l.count(p.event, p.at)
+		l.count(p.event, p.occurred)
 		return true
 	})
 }
 
-func (l *ledger) count(e event, at time.Time) {
+func (l *ledger) count(e event, occurred time.Time) {
 	c := code{e.xid, e.kind}
 	if l.full(e.pci, c) {
 		return
 	}
-	if l.sameTrouble(e, at) {
+	if l.sameTrouble(e, occurred) {
 		return
 	}
 	t := l.device(e.pci).tally(c)
-	defer func(before time.Time) { t.line = later(before, at) }(t.line)
-	if again := incident[e.kind]; again > 0 && !t.line.IsZero() && at.Sub(t.line) <= again {
+	defer func(before time.Time) { t.line = later(before, occurred) }(t.line)
+	if again := incident[e.kind]; again > 0 && !t.line.IsZero() && occurred.Sub(t.line) <= again {
 		return
 	}
-	if e.xid != 0 && t.settles(e, at) {
+	if e.xid != 0 && t.settles(e, occurred) {
 		return
 	}
 	if e.earlier {
@@ -182,22 +182,22 @@ func (l *ledger) count(e event, at time.Time) {
 		t.earlier++
 	}
 	t.count++
-	if !at.Before(t.last) {
-		t.last, t.engine, t.culprit = at, e.engine, e.culprit
-		l.newest[e.driver] = newest{e.pci, at, &t.culprit}
+	if !occurred.Before(t.last) {
+		t.last, t.engine, t.culprit = occurred, e.engine, e.culprit
+		l.newest[e.driver] = newest{e.pci, occurred, &t.culprit}
 	}
-	if e.xid != 0 && !at.Before(l.began.Add(-slack)) && len(t.open) < mostOpen {
-		t.open = append(t.open, at)
+	if e.xid != 0 && !occurred.Before(l.began.Add(-slack)) && len(t.open) < mostOpen {
+		t.open = append(t.open, occurred)
 	}
 }
 
 // sameTrouble reports whether an event has already been reported in other words: NVIDIA's driver logs both XID 79 and that the device has
 // fallen off the bus. If the words came first, the XID replaces them.
-func (l *ledger) sameTrouble(e event, at time.Time) bool {
+func (l *ledger) sameTrouble(e event, occurred time.Time) bool {
 	d := l.device(e.pci)
 	near := func(c code) bool {
 		t := d.tallies[c]
-		return t != nil && (at.Sub(t.line).Abs() <= together || at.Sub(t.last).Abs() <= together)
+		return t != nil && (occurred.Sub(t.line).Abs() <= together || occurred.Sub(t.last).Abs() <= together)
 	}
 	words := code{kind: gpu.FaultOffBus}
 	switch {
@@ -240,13 +240,13 @@ func (l *Log) Suspects() (out []gpu.Suspect) {
 
 // settles reports whether a source has already reported an event that only now appears in the log. The log's time is better: the source
 // only knows when it was asked.
-func (t *tally) settles(e event, at time.Time) bool {
-	i := slices.IndexFunc(t.owed, func(s span) bool { return !at.Before(s.from.Add(-slack)) && !at.After(s.to.Add(slack)) })
+func (t *tally) settles(e event, occurred time.Time) bool {
+	i := slices.IndexFunc(t.owed, func(s span) bool { return !occurred.Before(s.from.Add(-slack)) && !occurred.After(s.to.Add(slack)) })
 	if i < 0 {
 		return false
 	}
-	if t.last.Equal(t.owed[i].last) || t.last.Before(at) {
-		t.last, t.culprit = at, e.culprit
+	if t.last.Equal(t.owed[i].last) || t.last.Before(occurred) {
+		t.last, t.culprit = occurred, e.culprit
 	}
 	t.owed = slices.Delete(t.owed, i, i+1)
 	return true
@@ -259,7 +259,7 @@ func (t *tally) tell(x gpu.XID, told span) {
 		news = x.Count
 	}
 	t.heard = x.Count
-	t.open = slices.DeleteFunc(t.open, func(at time.Time) bool { return at.Before(told.from.Add(-slack)) })
+	t.open = slices.DeleteFunc(t.open, func(occurred time.Time) bool { return occurred.Before(told.from.Add(-slack)) })
 	t.owed = slices.DeleteFunc(t.owed, func(s span) bool { return s.to.Add(slack).Before(told.from) })
 	matched := min(news, uint64(len(t.open)))
 	t.open = slices.Delete(t.open, 0, int(matched))
@@ -308,12 +308,12 @@ func (l *Log) Describe(now time.Time, devices []gpu.Device) (notes []gpu.Advice)
 // place finds the device of events whose line did not name it: the only device of its vendor. Otherwise the event is dropped after a while.
 func (l *ledger) place(now time.Time, devices []gpu.Device) {
 	for driver, vendor := range vendors {
-		of := func(d gpu.Device) bool { return d.Vendor == vendor && d.PCI != "" }
-		if i := slices.IndexFunc(devices, of); i >= 0 && !slices.ContainsFunc(devices[i+1:], of) {
+		isVendor := func(d gpu.Device) bool { return d.Vendor == vendor && d.PCI != "" }
+		if i := slices.IndexFunc(devices, isVendor); i >= 0 && !slices.ContainsFunc(devices[i+1:], isVendor) {
 			l.settle(driver, devices[i].PCI, func(*pending) bool { return true })
 		}
 	}
-	l.pending = slices.DeleteFunc(l.pending, func(p *pending) bool { return now.Sub(p.at) > together })
+	l.pending = slices.DeleteFunc(l.pending, func(p *pending) bool { return now.Sub(p.occurred) > together })
 }
 
 // tell takes what the source counted for a device.

@@ -143,15 +143,15 @@ func (l *Log) take(line string, now time.Time, up time.Duration) {
 		return
 	}
 	// The records' clock and the machine's drift apart. A record that was missing when everything had been read is newer than that.
-	ago := max(up-r.at, 0)
+	ago := max(up-r.uptime, 0)
 	if l.caught != 0 {
 		ago = min(ago, up-l.caught)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := now.Add(-ago)
-	e.earlier = l.caught == 0 && at.Before(l.began)
-	l.hear(e, at)
+	occurred := now.Add(-ago)
+	e.earlier = l.caught == 0 && occurred.Before(l.began)
+	l.hear(e, occurred)
 }
 
 // fail records why the log can't be read.

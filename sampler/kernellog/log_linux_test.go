@@ -35,7 +35,7 @@ type machine struct {
 	log     *Log
 	written *scripted
 	records int           // so far
-	at      time.Duration // since noon
+	elapsed time.Duration // since noon
 	late    time.Duration // how long after the wall clock the uptime is read
 	devices []gpu.Device
 	notes   []gpu.Advice
@@ -67,7 +67,7 @@ func newMachine(t *testing.T, devices ...gpu.Device) *machine {
 	m.log = New(Config{
 		Path:   "/dev/kmsg",
 		Log:    slog.New(slog.NewTextHandler(&m.said, nil)),
-		uptime: func() time.Duration { return booted + m.at + m.late },
+		uptime: func() time.Duration { return booted + m.elapsed + m.late },
 		open:   func(string) (reader, error) { return m.written, m.written.open },
 	})
 	return m
@@ -82,16 +82,16 @@ func card(vendor gpu.Vendor, pci string) gpu.Device {
 }
 
 // write adds a kernel line to the log, at a time after noon.
-func (m *machine) write(at time.Duration, text string) {
+func (m *machine) write(elapsed time.Duration, text string) {
 	m.records++
-	m.written.reads = append(m.written.reads, fmt.Sprintf("3,%d,%d,-;%s\n SUBSYSTEM=pci\n", m.records, (booted+at).Microseconds(), text))
+	m.written.reads = append(m.written.reads, fmt.Sprintf("3,%d,%d,-;%s\n SUBSYSTEM=pci\n", m.records, (booted+elapsed).Microseconds(), text))
 }
 
 // look makes a reading at a time after noon; the source reports the devices' XIDs.
-func (m *machine) look(at time.Duration) []gpu.Device {
+func (m *machine) look(elapsed time.Duration) []gpu.Device {
 	m.t.Helper()
-	m.at = at
-	now := noon.Add(at)
+	m.elapsed = elapsed
+	now := noon.Add(elapsed)
 	seen := slices.Clone(m.devices)
 	for i := range seen {
 		if seen[i].State == gpu.StateOK {
@@ -104,8 +104,8 @@ func (m *machine) look(at time.Duration) []gpu.Device {
 }
 
 // tell makes the source of the first device report how often it has seen XID 31, as of a time.
-func (m *machine) tell(count uint64, at time.Duration) {
-	m.devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: count, Last: noon.Add(at)}})
+func (m *machine) tell(count uint64, elapsed time.Duration) {
+	m.devices[0].Health.XIDs = gpu.Of([]gpu.XID{{Code: 31, Count: count, Last: noon.Add(elapsed)}})
 }
 
 const xid31 = "NVRM: Xid (PCI:0000:01:00): 31, pid=7, name=python3, Ch 1"
@@ -198,8 +198,8 @@ func TestEachErrorCountsOnce(t *testing.T) {
 		m.look(0)
 		tt.happens(m)
 		for _, again := range []string{"", ", looked at again"} {
-			m.at += second
-			seen := m.look(m.at)
+			m.elapsed += second
+			seen := m.look(m.elapsed)
 			tt.want.Code = 31
 			if diff := cmp.Diff([]gpu.XID{tt.want}, seen[0].Health.XIDs.Or(nil)); diff != "" {
 				t.Errorf("%s%s (-want +got):\n%s", name, again, diff)
@@ -220,8 +220,8 @@ func TestWhatWasBefore(t *testing.T) {
 	m.look(0)
 	m.write(3*time.Second, xid31)
 	seen := m.look(5 * time.Second)
-	by := gpu.Culprit{PID: 7, Name: "python3"}
-	if diff := cmp.Diff([]gpu.XID{{Code: 31, Count: 2, Earlier: 1, Last: noon.Add(3 * time.Second), Culprit: by}}, seen[0].Health.XIDs.Or(nil)); diff != "" {
+	culprit := gpu.Culprit{PID: 7, Name: "python3"}
+	if diff := cmp.Diff([]gpu.XID{{Code: 31, Count: 2, Earlier: 1, Last: noon.Add(3 * time.Second), Culprit: culprit}}, seen[0].Health.XIDs.Or(nil)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	want := []gpu.Fault{{Kind: gpu.FaultDeviceReset, Count: 1, Earlier: 1, Last: noon.Add(-80 * time.Second)}}
@@ -485,10 +485,10 @@ func TestALogThatIsOpenedAnew(t *testing.T) {
 func TestWhyADeviceIsLost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		vendor gpu.Vendor
-		line   string
-		at     time.Duration
-		want   string
+		vendor  gpu.Vendor
+		line    string
+		elapsed time.Duration
+		want    string
 	}{
 		"NVIDIA":       {gpu.NVIDIA, "NVRM: Xid (PCI:0000:01:00): 79, GPU has fallen off the bus.", time.Second, "XID 79: the GPU has fallen off the bus"},
 		"AMD":          {gpu.AMD, "amdgpu 0000:01:00.0: amdgpu: GPU reset(1) failed", time.Second, "the GPU could not be reset"},
@@ -499,8 +499,8 @@ func TestWhyADeviceIsLost(t *testing.T) {
 		m := newMachine(t, card(tt.vendor, card0))
 		m.look(0)
 		m.devices[0].Enter(gpu.StateLost, noon.Add(4*time.Second), gpu.Advice{What: "gone"})
-		m.write(tt.at, tt.line)
-		if got := m.look(tt.at + 4*time.Second)[0].Reason.What; got != tt.want {
+		m.write(tt.elapsed, tt.line)
+		if got := m.look(tt.elapsed + 4*time.Second)[0].Reason.What; got != tt.want {
 			t.Errorf("%s: lost because %q, want %q", name, got, tt.want)
 		}
 	}

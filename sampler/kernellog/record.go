@@ -9,9 +9,9 @@ import (
 
 // A record is one message of the kernel.
 type record struct {
-	seq  uint64
-	at   time.Duration // since the machine booted, without sleep
-	text string        // with its line breaks; may be any bytes
+	seq    uint64
+	uptime time.Duration // since the machine booted, without sleep
+	text   string        // with its line breaks; may be any bytes
 }
 
 // parseRecord parses "3,1234,5678901,-;text" (Documentation/ABI/testing/dev-kmsg); ok is false for records that programs wrote to the log,

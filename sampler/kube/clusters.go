@@ -121,9 +121,9 @@ type member struct {
 	end   context.CancelFunc
 	wait  sync.WaitGroup
 
-	mu sync.Mutex
-	at target
-	no *gpu.Advice
+	mu  sync.Mutex
+	pod target
+	no  *gpu.Advice
 }
 
 func newCluster(cfg *Cluster, a *api, log *slog.Logger) *cluster {
@@ -243,8 +243,8 @@ func (c *cluster) kind(p *pod) int {
 func (c *cluster) reconcile(ctx context.Context, join func(Node) (leave func())) {
 	c.mu.Lock()
 	byNode := map[string][]*pod{}
-	for _, of := range c.pods {
-		for _, p := range of {
+	for _, pods := range c.pods {
+		for _, p := range pods {
 			byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
 		}
 	}
@@ -355,13 +355,13 @@ func (c *cluster) leaveAll() {
 func (m *member) where() (target, *gpu.Advice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.at, m.no
+	return m.pod, m.no
 }
 
-func (m *member) set(at target, no *gpu.Advice) {
+func (m *member) set(pod target, no *gpu.Advice) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.at, m.no = at, no
+	m.pod, m.no = pod, no
 }
 
 // choose finds the container with nvidia-smi, or says why there is none. The caller holds the lock.
@@ -437,11 +437,11 @@ func (c *cluster) judge(pods int) {
 	}
 	switch {
 	case failed != nil && (what == allNodes || pods == 0):
-		of := "nodes"
+		kind := "nodes"
 		if what != allNodes {
-			of = "pods in namespace " + what
+			kind = "pods in namespace " + what
 		}
-		is, advice = conditionOf(failed), *c.whyNot(failed, of)
+		is, advice = conditionOf(failed), *c.whyNot(failed, kind)
 	case !c.listed[allNodes]:
 		is, advice = Starting, c.advice
 	case offering == 0:

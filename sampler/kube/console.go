@@ -94,7 +94,7 @@ type answer struct {
 	args   []string
 	text   []byte
 	err    error
-	at     time.Time // zero: not yet
+	ended  time.Time // zero: not yet
 	asked  time.Time
 	wanted bool
 }
@@ -155,7 +155,7 @@ func (c *console) enter(j *job) (answered bool, err error) {
 			c.answers[j.key] = a
 		}
 		a.asked, a.wanted = now, true
-		if !a.at.IsZero() && a.err == nil && now.Sub(a.at) <= max(c.paceNow(), collecting) {
+		if !a.ended.IsZero() && a.err == nil && now.Sub(a.ended) <= max(c.paceNow(), collecting) {
 			j.write(a.text)
 			return true, nil
 		}
@@ -228,7 +228,7 @@ func (c *console) due(now time.Time, grid bool) (all []command) {
 	}
 	const soon, used = 45 * time.Second, 5 * time.Minute
 	for key, a := range c.answers {
-		if !a.at.IsZero() && now.Sub(a.asked) < used && key != "--help-query-gpu" && (a.wanted || now.Sub(a.at) >= soon) {
+		if !a.ended.IsZero() && now.Sub(a.asked) < used && key != "--help-query-gpu" && (a.wanted || now.Sub(a.ended) >= soon) {
 			add(key, a.args)
 		}
 	}
@@ -285,16 +285,16 @@ func (c *console) run(ctx context.Context) {
 		if pids := c.processes(grid && !c.noShell); len(pids) > 0 {
 			commands = append(commands, command{len(commands) + 1, append([]string{processList}, pids...)})
 		}
-		at, _ := c.where()
-		if at != c.was {
+		pod, _ := c.where()
+		if pod != c.was {
 			c.hangUp()
-			c.was, c.noShell, c.broken = at, false, 0
+			c.was, c.noShell, c.broken = pod, false, 0
 		}
-		err := c.round(ctx, at, commands)
+		err := c.round(ctx, pod, commands)
 		if ctx.Err() != nil {
 			return
 		}
-		c.judge(ctx, at, err)
+		c.judge(ctx, pod, err)
 		if before := c.paceNow(); c.setPace() != before {
 			next = c.now().Add(c.paceNow())
 		}
@@ -320,28 +320,28 @@ func (c *console) loops(now time.Time) bool {
 var errLacks = errors.New("nvidia-smi is not in the container")
 
 // judge records how a round went.
-func (c *console) judge(ctx context.Context, at target, err error) {
+func (c *console) judge(ctx context.Context, pod target, err error) {
 	if err == nil {
 		c.mu.Lock()
 		recovered := c.failure != nil
 		c.failure, c.retry, c.failures = nil, time.Time{}, 0
 		c.mu.Unlock()
 		if recovered {
-			c.log.Info("nvidia-smi can be executed again", "pod", at.pod)
+			c.log.Info("nvidia-smi can be executed again", "pod", pod.pod)
 		}
 		return
 	}
 	c.hangUp()
 	var why *gpu.Advice
 	if errors.Is(err, errLacks) {
-		c.lacks(at)
+		c.lacks(pod)
 		why = &gpu.Advice{
-			What: fmt.Sprintf("nvidia-smi is not in the container %s of pod %s", at.container, at.pod),
+			What: fmt.Sprintf("nvidia-smi is not in the container %s of pod %s", pod.container, pod.pod),
 			Try:  "name a pod that has it, with pods in the clusters file",
 			Err:  errors.Join(gpu.ErrNoDriver, err),
 		}
 	} else {
-		why = c.explain(ctx, at, err)
+		why = c.explain(ctx, pod, err)
 	}
 	pause := jitter(min(time.Second<<min(c.failures, 8), longPause))
 	c.failures++
@@ -352,7 +352,7 @@ func (c *console) judge(ctx context.Context, at target, err error) {
 	if !known {
 		c.log.Warn("nvidia-smi can't be executed on the node", "what", why.What, "try", why.Try)
 	}
-	c.log.Debug("an exec failed", "pod", at.pod, "err", err)
+	c.log.Debug("an exec failed", "pod", pod.pod, "err", err)
 	c.refuse(why)
 }
 
@@ -369,15 +369,15 @@ func (c *console) refuse(why *gpu.Advice) {
 }
 
 // round executes commands. The error says why none of them began.
-func (c *console) round(ctx context.Context, at target, commands []command) error {
+func (c *console) round(ctx context.Context, pod target, commands []command) error {
 	r := &round{c: c, commands: commands, left: len(commands), finished: make(chan struct{})}
 	switch {
 	case c.noShell:
-		return c.each(ctx, at, r)
+		return c.each(ctx, pod, r)
 	case c.loops(c.now()):
-		return c.through(ctx, at, r)
+		return c.through(ctx, pod, r)
 	default:
-		return c.once(ctx, at, r)
+		return c.once(ctx, pod, r)
 	}
 }
 
@@ -394,7 +394,7 @@ func (c *console) take(ctx context.Context) bool {
 func (c *console) give() { <-c.slots }
 
 // once executes the round in its own exec.
-func (c *console) once(ctx context.Context, at target, r *round) error {
+func (c *console) once(ctx context.Context, pod target, r *round) error {
 	if !c.take(ctx) {
 		return ctx.Err()
 	}
@@ -407,14 +407,14 @@ func (c *console) once(ctx context.Context, at target, r *round) error {
 	limit, cancel := c.untilDeadline(ctx)
 	defer cancel()
 	out := r.output(mark)
-	err := c.api.exec(limit, at, args, nil, out, out)
+	err := c.api.exec(limit, pod, args, nil, out, out)
 	out.end()
 	if limit.Err() != nil {
 		err = context.DeadlineExceeded
 	}
 	if withoutShell(err, out.said()) {
 		c.noShell = true
-		return c.each(ctx, at, r)
+		return c.each(ctx, pod, r)
 	}
 	return r.close(err, out)
 }
@@ -432,7 +432,7 @@ func withoutShell(err error, said string) bool {
 }
 
 // each executes the commands one by one, without a shell.
-func (c *console) each(ctx context.Context, at target, r *round) error {
+func (c *console) each(ctx context.Context, pod target, r *round) error {
 	if !c.take(ctx) {
 		return ctx.Err()
 	}
@@ -444,7 +444,7 @@ func (c *console) each(ctx context.Context, at target, r *round) error {
 		}
 		limit, cancel := c.untilDeadline(ctx)
 		out := &output{print: r.print, id: id, begun: true, mark: []byte("\x00")}
-		err := c.api.exec(limit, at, append([]string{"nvidia-smi"}, r.commands[i].args...), nil, out, out)
+		err := c.api.exec(limit, pod, append([]string{"nvidia-smi"}, r.commands[i].args...), nil, out, out)
 		expired := limit.Err() != nil
 		cancel()
 		out.end()
@@ -581,7 +581,7 @@ func (c *console) finish(key string, text []byte, err error, late bool) {
 	now := c.now()
 	c.mu.Lock()
 	if a := c.answers[key]; a != nil {
-		a.text, a.err, a.at, a.wanted = text, err, now, false
+		a.text, a.err, a.ended, a.wanted = text, err, now, false
 	}
 	if c.late[key] = late; !late {
 		delete(c.late, key)

@@ -29,13 +29,13 @@ func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.Pi
 		options.Stdin = stdin
 		defer stdin.Close() // a goroutine that copies from it must end
 	}
-	at, err := url.Parse(a.base + "/api/v1/namespaces/" + url.PathEscape(t.namespace) + "/pods/" + url.PathEscape(t.pod) + "/exec")
+	address, err := url.Parse(a.base + "/api/v1/namespaces/" + url.PathEscape(t.namespace) + "/pods/" + url.PathEscape(t.pod) + "/exec")
 	if err != nil {
 		return err
 	}
-	at.RawQuery = query.Encode()
-	socket := &webSocket{cfg: a.cfg, at: at.String()}
-	spdy, err := remotecommand.NewSPDYExecutor(a.cfg, http.MethodPost, at)
+	address.RawQuery = query.Encode()
+	socket := &webSocket{cfg: a.cfg, address: address.String()}
+	spdy, err := remotecommand.NewSPDYExecutor(a.cfg, http.MethodPost, address)
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (a *api) exec(ctx context.Context, t target, command []string, stdin *io.Pi
 // goroutines and their buffers: the connection's reader finds it closed, and tells nobody. So the end of a context only makes the
 // connection unreadable, which client-go reports.
 type webSocket struct {
-	cfg *rest.Config
-	at  string
+	cfg     *rest.Config
+	address string
 }
 
 // Stream is StreamWithContext without an end.
@@ -79,7 +79,7 @@ func (w *webSocket) StreamWithContext(ctx context.Context, options remotecommand
 			})))
 		})
 	}, cfg.WrapTransport)
-	executor, err := remotecommand.NewWebSocketExecutor(cfg, http.MethodGet, w.at)
+	executor, err := remotecommand.NewWebSocketExecutor(cfg, http.MethodGet, w.address)
 	if err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func (c *cluster) whyNot(err error, what string) *gpu.Advice {
 // A right lists the verbs on pods/exec that are missing in a namespace.
 type right struct {
 	missing []string
-	at      time.Time
+	checked time.Time
 }
 
 // explain says what an error of exec means.
@@ -115,7 +115,7 @@ func (c *cluster) missing(ctx context.Context, namespace string) (verbs []string
 	c.mu.Lock()
 	known := c.rights[namespace]
 	c.mu.Unlock()
-	if known != nil && c.api.clock.Since(known.at) < longPause {
+	if known != nil && c.api.clock.Since(known.checked) < longPause {
 		return known.missing
 	}
 	type attributes struct {
@@ -146,7 +146,7 @@ func (c *cluster) missing(ctx context.Context, namespace string) (verbs []string
 		}
 	}
 	c.mu.Lock()
-	c.rights[namespace] = &right{missing: verbs, at: c.api.clock.Now()}
+	c.rights[namespace] = &right{missing: verbs, checked: c.api.clock.Now()}
 	c.mu.Unlock()
 	return verbs
 }

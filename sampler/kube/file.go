@@ -136,13 +136,13 @@ func Parse(text []byte) (*File, error) {
 
 // place returns a function that finds the line of a cluster's key; for a missing key it is the cluster's line.
 func place(root *yaml.Node, i int) func(key string) int {
-	value := func(of *yaml.Node, key string) (k, v *yaml.Node) {
-		for of.Kind == yaml.AliasNode {
-			of = of.Alias
+	value := func(node *yaml.Node, key string) (k, v *yaml.Node) {
+		for node.Kind == yaml.AliasNode {
+			node = node.Alias
 		}
-		for j := 0; j+1 < len(of.Content); j += 2 {
-			if of.Content[j].Value == key {
-				return of.Content[j], of.Content[j+1]
+		for j := 0; j+1 < len(node.Content); j += 2 {
+			if node.Content[j].Value == key {
+				return node.Content[j], node.Content[j+1]
 			}
 		}
 		return nil, nil

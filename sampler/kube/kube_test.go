@@ -174,17 +174,17 @@ func TestGonePod(t *testing.T) {
 }
 
 // goneAdvice executes in a pod or container that does not exist, and returns the advice about that.
-func goneAdvice(t *testing.T, cfg *Cluster, at target) {
+func goneAdvice(t *testing.T, cfg *Cluster, pod target) {
 	t.Helper()
 	a, err := newAPI(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.close()
-	if err = a.exec(t.Context(), at, []string{"true"}, nil, io.Discard, io.Discard); err == nil {
+	if err = a.exec(t.Context(), pod, []string{"true"}, nil, io.Discard, io.Discard); err == nil {
 		t.Fatal("it is executed")
 	}
-	said := newCluster(cfg, a, slog.New(slog.DiscardHandler)).explain(t.Context(), at, err)
+	said := newCluster(cfg, a, slog.New(slog.DiscardHandler)).explain(t.Context(), pod, err)
 	if !strings.Contains(said.What, "restarting or gone") || !errors.Is(said, gpu.ErrNoDriver) {
 		t.Errorf("%v: %s", err, said.Text())
 	}
@@ -254,11 +254,11 @@ func TestGivenUpAsItBegins(t *testing.T) {
 	}
 	defer a.close()
 	before := goleak.IgnoreCurrent()
-	at := target{namespace: "gpu-operator", pod: "driver-1", container: "nvidia-driver-ctr"}
+	pod := target{namespace: "gpu-operator", pod: "driver-1", container: "nvidia-driver-ctr"}
 	for i := range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- a.exec(ctx, at, []string{"sh"}, nil, io.Discard, io.Discard) }()
+		go func() { done <- a.exec(ctx, pod, []string{"sh"}, nil, io.Discard, io.Discard) }()
 		for s.Counts().Execs <= i && len(done) == 0 { // to cancel it at once
 			runtime.Gosched()
 		}

@@ -99,7 +99,7 @@ type Host struct {
 
 type process struct {
 	asked time.Time
-	at    time.Time // of the facts; zero: none
+	read  time.Time // of the facts; zero: none
 	facts gpu.ProcessFacts
 }
 
@@ -145,7 +145,7 @@ func (h *Host) Describe(_ context.Context, processes []gpu.Process) {
 			h.known[processes[i].PID] = p
 		}
 		p.asked = now
-		if !p.at.IsZero() && now.Sub(p.at) < factsFor {
+		if !p.read.IsZero() && now.Sub(p.read) < factsFor {
 			processes[i].Facts = p.facts
 			h.pods.name(&processes[i].Facts, now)
 		}
@@ -161,7 +161,7 @@ func (h *Host) next(may bool) (pids []string) {
 	}
 	var all []int
 	for pid, p := range h.known {
-		if p.asked.After(p.at) {
+		if p.asked.After(p.read) {
 			all = append(all, pid)
 		}
 	}
@@ -189,7 +189,7 @@ func (h *Host) take(text []byte, err error) {
 	h.err, h.foreign = err, foreign
 	for pid, facts := range all {
 		if p := h.known[pid]; p != nil {
-			p.facts, p.at = facts, now
+			p.facts, p.read = facts, now
 		}
 	}
 }
@@ -218,8 +218,8 @@ func parseProcesses(text string) (all map[int]gpu.ProcessFacts, foreign bool) {
 		}
 		switch kind {
 		case "n":
-			of, cgroup, _ := strings.Cut(rest, " ")
-			if of != initialPID {
+			pid, cgroup, _ := strings.Cut(rest, " ")
+			if pid != initialPID {
 				return nil, true
 			}
 			private = cgroup != initialCgroup
@@ -262,35 +262,35 @@ const podsEvery = 10 * time.Second
 
 // name sets the names of a process's pod and container. For an unknown pod the pods are listed again.
 func (n *podNames) name(f *gpu.ProcessFacts, now time.Time) {
-	at, ok := f.Pod.Get()
-	if !ok || at.None() {
+	pod, ok := f.Pod.Get()
+	if !ok || pod.None() {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.byUID[at.UID]
+	p := n.byUID[pod.UID]
 	if p == nil {
 		absent := gpu.NotReported
 		if r, is := errors.AsType[*refusal](n.err); is && r.Code == 403 {
 			absent = gpu.NotPermitted
 		}
-		at.Namespace, at.Name, at.Container = gpu.Absent[string](absent), gpu.Absent[string](absent), gpu.Absent[string](absent)
-		f.Pod = gpu.Of(at)
+		pod.Namespace, pod.Name, pod.Container = gpu.Absent[string](absent), gpu.Absent[string](absent), gpu.Absent[string](absent)
+		f.Pod = gpu.Of(pod)
 		n.ask(now)
 		return
 	}
-	at.Namespace, at.Name = gpu.Of(p.Metadata.Namespace), gpu.Of(p.Metadata.Name)
+	pod.Namespace, pod.Name = gpu.Of(p.Metadata.Namespace), gpu.Of(p.Metadata.Name)
 	if in, ok := f.Container.Get(); ok && in.ID != "" {
 		for i := range p.Status.Containers {
 			c := &p.Status.Containers[i]
 			if _, id, _ := strings.Cut(c.ID, "://"); id == in.ID {
-				at.Container = gpu.Of(c.Name)
+				pod.Container = gpu.Of(c.Name)
 				in.Name, in.Image = gpu.Of(c.Name), gpu.Of(clean(c.Image))
 				f.Container = gpu.Of(in)
 			}
 		}
 	}
-	f.Pod = gpu.Of(at)
+	f.Pod = gpu.Of(pod)
 }
 
 // ask lists the node's pods, unless that was done a short while ago. The caller holds the lock.
@@ -316,6 +316,6 @@ func (n *podNames) ask(now time.Time) {
 
 // oldest returns the pids with the oldest facts, as many as one round asks about.
 func oldest(pids []int, known map[int]*process) []int {
-	slices.SortFunc(pids, func(a, b int) int { return known[a].at.Compare(known[b].at) })
+	slices.SortFunc(pids, func(a, b int) int { return known[a].read.Compare(known[b].read) })
 	return pids[:mostAsked]
 }

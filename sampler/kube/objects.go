@@ -121,13 +121,13 @@ func (p *pod) in(name string) (target, trouble) {
 	}
 	i := slices.IndexFunc(p.Status.Containers, func(c container) bool { return c.Name == name })
 	if i < 0 {
-		has := slices.ContainsFunc(p.Spec.Containers, func(c struct {
+		found := slices.ContainsFunc(p.Spec.Containers, func(c struct {
 			Name string `json:"name"`
 		},
 		) bool {
 			return c.Name == name
 		})
-		if !has {
+		if !found {
 			return t, trouble{"has no container " + strconv.Quote(clean(name)), "name the container with pods in the clusters file"}
 		}
 		return t, trouble{"has not started", "to see what it waits for: " + look}
@@ -153,9 +153,9 @@ func (k *Pods) matches(p *pod) bool {
 		return false
 	}
 	for name, want := range k.Labels {
-		has, there := p.Metadata.Labels[name]
+		value, there := p.Metadata.Labels[name]
 		begin, open := strings.CutSuffix(want, "*")
-		if !there || has != want && (!open || !strings.HasPrefix(has, begin)) {
+		if !there || value != want && (!open || !strings.HasPrefix(value, begin)) {
 			return false
 		}
 	}

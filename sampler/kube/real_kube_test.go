@@ -198,9 +198,9 @@ func (s *realServer) sign(name string, cert *x509.Certificate, key *ecdsa.Privat
 // An entry is an object of a manifest.
 type entry map[string]any
 
-func (e entry) at(field, of string) string {
+func (e entry) text(field, name string) string {
 	in, _ := e[field].(map[string]any)
-	text, _ := in[of].(string)
+	text, _ := in[name].(string)
 	return text
 }
 
@@ -212,14 +212,14 @@ func (e entry) path() string {
 	if version == "v1" {
 		path = "/api/v1"
 	}
-	if namespace := e.at("metadata", "namespace"); namespace != "" {
+	if namespace := e.text("metadata", "namespace"); namespace != "" {
 		path += "/namespaces/" + namespace
 	}
 	plural := strings.ToLower(kind) + "s"
 	if stem, ends := strings.CutSuffix(plural, "ys"); ends {
 		plural = stem + "ies"
 	}
-	return path + "/" + plural + "/" + e.at("metadata", "name")
+	return path + "/" + plural + "/" + e.text("metadata", "name")
 }
 
 // apply does what kubectl apply --server-side does. part, the last part of the path, may be "status".
@@ -297,15 +297,15 @@ func (s *realServer) namespace(name string) {
 // node adds a node with eight GPUs.
 func (s *realServer) node(name string) {
 	s.t.Helper()
-	of := entry{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}
-	s.put(of, "")
-	of["status"] = map[string]any{
+	object := entry{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name}}
+	s.put(object, "")
+	object["status"] = map[string]any{
 		"capacity":        map[string]any{"cpu": "96", "nvidia.com/gpu": "8"},
 		"conditions":      []any{map[string]any{"type": "Ready", "status": "True"}},
 		"addresses":       []any{map[string]any{"type": "InternalIP", "address": "127.0.0.1"}},
 		"daemonEndpoints": map[string]any{"kubeletEndpoint": map[string]any{"Port": s.port}},
 	}
-	s.put(of, "/status")
+	s.put(object, "/status")
 }
 
 const podPath = "/api/v1/namespaces/gpu-operator/pods/"
@@ -320,18 +320,18 @@ func (s *realServer) pod(name, node, folder string) {
 	if err := os.Symlink(folder, container); err != nil && !errors.Is(err, os.ErrExist) {
 		s.t.Fatal(err)
 	}
-	of := entry{
+	object := entry{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"name": name, "namespace": "gpu-operator", "labels": map[string]any{"app": "nvidia-driver-daemonset"}},
 		"spec":     map[string]any{"nodeName": node, "containers": []any{map[string]any{"name": "nvidia-driver-ctr", "image": "driver"}}},
 	}
-	s.put(of, "")
-	delete(of, "spec")
-	of["status"] = map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{
+	s.put(object, "")
+	delete(object, "spec")
+	object["status"] = map[string]any{"phase": "Running", "containerStatuses": []any{map[string]any{
 		"name": "nvidia-driver-ctr", "ready": true, "restartCount": 0, "image": "driver", "imageID": "driver",
 		"state": map[string]any{"running": map[string]any{}},
 	}}}
-	s.put(of, "/status")
+	s.put(object, "/status")
 }
 
 // verbs sets which verbs on pods/exec an account has, in the manifest's role.

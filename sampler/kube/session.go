@@ -10,7 +10,7 @@ import (
 
 // A session is a shell in a container that executes one round after another.
 type session struct {
-	at     target
+	pod    target
 	began  time.Time
 	lasts  time.Duration
 	rounds int
@@ -38,12 +38,12 @@ func (s *session) set(r *round) {
 }
 
 // open begins a session. It does not wait for the stream.
-func (c *console) open(ctx context.Context, at target) *session {
+func (c *console) open(ctx context.Context, pod target) *session {
 	text, mark := newScript(c.limit())
 	reader, writer := io.Pipe()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // it is ended by end
 	s := &session{
-		at: at, began: c.now(), lasts: jitter(oftenAsked), stdin: writer, cancel: cancel, done: make(chan struct{}),
+		pod: pod, began: c.now(), lasts: jitter(oftenAsked), stdin: writer, cancel: cancel, done: make(chan struct{}),
 	}
 	s.out = &output{
 		mark: []byte(mark),
@@ -61,7 +61,7 @@ func (c *console) open(ctx context.Context, at target) *session {
 	go func() {
 		defer close(s.done)
 		defer cancel()
-		s.err = c.api.exec(ctx, at, []string{"sh", "-c", text}, reader, s.out, s.out)
+		s.err = c.api.exec(ctx, pod, []string{"sh", "-c", text}, reader, s.out, s.out)
 	}()
 	return s
 }
@@ -109,7 +109,7 @@ func (s *session) end() {
 var errMute = errors.New("the stream is silent")
 
 // through executes a round in the session, or in a new one if that has ended.
-func (c *console) through(ctx context.Context, at target, r *round) error {
+func (c *console) through(ctx context.Context, pod target, r *round) error {
 	if c.s != nil && c.now().Sub(c.s.began) > c.s.lasts {
 		c.hangUp()
 	}
@@ -118,22 +118,22 @@ func (c *console) through(ctx context.Context, at target, r *round) error {
 		if c.s != nil && fresh {
 			c.hangUp()
 			if !c.loops(c.now()) {
-				return c.once(ctx, at, r)
+				return c.once(ctx, pod, r)
 			}
 		}
-		err := c.send(ctx, at, r, fresh)
+		err := c.send(ctx, pod, r, fresh)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
 		case c.s != nil && withoutShell(err, c.s.out.said()):
 			c.hangUp()
 			c.noShell = true
-			return c.each(ctx, at, r)
+			return c.each(ctx, pod, r)
 		case errors.Is(err, errMute) && c.cfg.Mode == Auto:
 			c.hangUp()
 			c.broken, c.onceTill = 0, c.now().Add(onceFor)
-			c.log.Info("a stream is silent; for a while, each reading uses its own exec", "pod", at.pod)
-			return c.once(ctx, at, r)
+			c.log.Info("a stream is silent; for a while, each reading uses its own exec", "pod", pod.pod)
+			return c.once(ctx, pod, r)
 		case fresh || attempt > 1:
 			return err
 		}
@@ -149,18 +149,18 @@ func (c *console) note(s *session) {
 	}
 	if c.broken++; c.broken > 1 && c.cfg.Mode == Auto {
 		c.broken, c.onceTill = 0, c.now().Add(onceFor)
-		c.log.Info("streams keep breaking; for a while, each reading uses its own exec", "pod", s.at.pod, "err", s.err)
+		c.log.Info("streams keep breaking; for a while, each reading uses its own exec", "pod", s.pod.pod, "err", s.err)
 	}
 }
 
 // send executes a round in the session, and opens the session first if it is fresh, which takes one of the execs that may begin at once.
-func (c *console) send(ctx context.Context, at target, r *round, fresh bool) error {
+func (c *console) send(ctx context.Context, pod target, r *round, fresh bool) error {
 	if fresh {
 		if !c.take(ctx) {
 			return ctx.Err()
 		}
 		defer c.give()
-		c.s = c.open(ctx, at)
+		c.s = c.open(ctx, pod)
 	}
 	s := c.s
 	s.set(r)

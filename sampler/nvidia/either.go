@@ -60,8 +60,8 @@ func (e *Either) used() Source {
 // Costs returns how long the calls of both sources took so far, for each source that measures them.
 func (e *Either) Costs() (all []gpu.Cost) {
 	for _, way := range []Source{e.Library, e.used()} {
-		if of, ok := way.(interface{ Costs() []gpu.Cost }); ok {
-			all = append(all, of.Costs()...)
+		if metered, ok := way.(interface{ Costs() []gpu.Cost }); ok {
+			all = append(all, metered.Costs()...)
 		}
 	}
 	return all

@@ -39,21 +39,21 @@ func Held(sysfs string) *gpu.Advice {
 		return nil
 	}
 	// Somebody gave these cards away on purpose, so they are only mentioned if nothing else is.
-	maps.DeleteFunc(holders, func(by string, _ []string) bool { return kept && givesAway(by) })
+	maps.DeleteFunc(holders, func(driver string, _ []string) bool { return kept && givesAway(driver) })
 	var parts []string
-	for _, by := range slices.Sorted(maps.Keys(holders)) {
-		parts = append(parts, "the driver "+drm.Clean(by)+" has the NVIDIA GPU at "+strings.Join(holders[by], ", "))
+	for _, driver := range slices.Sorted(maps.Keys(holders)) {
+		parts = append(parts, "the driver "+drm.Clean(driver)+" has the NVIDIA GPU at "+strings.Join(holders[driver], ", "))
 	}
-	has := strings.Join(parts, ", ")
+	held := strings.Join(parts, ", ")
 	if !kept {
 		return &gpu.Advice{
-			What: has + " and reserves it for a virtual machine",
+			What: held + " and reserves it for a virtual machine",
 			Try:  "read it in its virtual machine, or give it back to NVIDIA's driver",
 			Err:  errors.Join(gpu.ErrNoCard, gpu.ErrNoDevices),
 		}
 	}
 	return &gpu.Advice{
-		What: has + ", and gpuwhy only reads NVIDIA's own driver",
+		What: held + ", and gpuwhy only reads NVIDIA's own driver",
 		Try: "install NVIDIA's driver, keep the other one from loading (for nouveau, with the line \"blacklist nouveau\" " +
 			"in a file of /etc/modprobe.d), and restart the machine",
 		Err: gpu.ErrNoDriver,

@@ -14,11 +14,11 @@ import (
 func plug(t *testing.T, sysfs, address, driver string) {
 	t.Helper()
 	device := filepath.Join(sysfs, "bus/pci/devices", address)
-	of := filepath.Join(sysfs, "bus/pci/drivers", driver)
-	err := errors.Join(os.MkdirAll(device, 0o755), os.MkdirAll(of, 0o755),
+	target := filepath.Join(sysfs, "bus/pci/drivers", driver)
+	err := errors.Join(os.MkdirAll(device, 0o755), os.MkdirAll(target, 0o755),
 		os.WriteFile(filepath.Join(device, "vendor"), []byte("0x10de\n"), 0o600), os.WriteFile(filepath.Join(device, "class"), []byte("0x030000\n"), 0o600))
 	if err == nil && driver != "" {
-		err = os.Symlink(of, filepath.Join(device, "driver"))
+		err = os.Symlink(target, filepath.Join(device, "driver"))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -42,11 +42,11 @@ type facts struct {
 // looks holds what is known about missing cards. Reading the files can wake a card and can hang, so each look runs on its own goroutine,
 // one at a time.
 type looks struct {
-	mu    sync.Mutex
-	busy  bool
-	asked string // the addresses
-	at    time.Time
-	found map[string]facts // by address
+	mu     sync.Mutex
+	busy   bool
+	asked  string // the addresses
+	looked time.Time
+	found  map[string]facts // by address
 }
 
 // Missing returns the cards that the driver should list but does not, as lost devices: cards that the kernel has bound to the driver and
@@ -145,8 +145,8 @@ func (k *Kernel) look(now time.Time, addresses []string) map[string]facts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	asked := strings.Join(addresses, " ")
-	if !l.busy && (asked != l.asked || now.Sub(l.at).Abs() >= looksAgain) {
-		l.busy, l.asked, l.at = true, asked, now
+	if !l.busy && (asked != l.asked || now.Sub(l.looked).Abs() >= looksAgain) {
+		l.busy, l.asked, l.looked = true, asked, now
 		go func() {
 			found := make(map[string]facts, len(addresses))
 			for _, address := range addresses {

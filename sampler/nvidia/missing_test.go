@@ -44,14 +44,14 @@ func (b *box) write(root, name, text string) {
 	}
 }
 
-func (b *box) link(to, root, name string) {
+func (b *box) link(target, root, name string) {
 	b.t.Helper()
 	path := filepath.Join(root, name)
 	_ = os.Remove(path) // removes the previous one, if any
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.Symlink(to, path); err != nil {
+	if err := os.Symlink(target, path); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -34,7 +34,7 @@ var repairs = []string{"recover", "repair", "replace", "reload", "power cycle"}
 // an error, or a word that asks for nothing.
 func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
 	w := strings.ToLower(strings.TrimSpace(text))
-	has := func(part string) bool { return strings.Contains(w, part) }
+	contains := func(part string) bool { return strings.Contains(w, part) }
 	first, _, _ := strings.Cut(w, " ")
 	switch {
 	case w == "none":
@@ -43,17 +43,17 @@ func NeedsByWords(text string) (kind gpu.FaultKind, known bool) {
 		return "", false
 	case RequiresReset(w):
 		return gpu.FaultNeedsReset, true
-	case w == "", strings.HasPrefix(w, "["), w == "n/a", has("not supported"), has("deprecated"), has("permission"), has("err"), has("unknown"), has("not found"), has("lost"):
+	case w == "", strings.HasPrefix(w, "["), w == "n/a", contains("not supported"), contains("deprecated"), contains("permission"), contains("err"), contains("unknown"), contains("not found"), contains("lost"):
 		return "", false
-	case has("drain") && has("reset"):
+	case contains("drain") && contains("reset"):
 		return gpu.FaultNeedsLaterReset, true
-	case has("drain"):
+	case contains("drain"):
 		return gpu.FaultNeedsDrain, true
-	case has("reboot"), has("restart"):
+	case contains("reboot"), contains("restart"):
 		return gpu.FaultNeedsRestart, true
-	case has("reset"):
+	case contains("reset"):
 		return gpu.FaultNeedsReset, true
-	case slices.ContainsFunc(repairs, has):
+	case slices.ContainsFunc(repairs, contains):
 		return gpu.FaultNeedsAction, true
 	default:
 		return "", false

@@ -34,7 +34,7 @@ type accounting struct {
 	ask   []uint32               // pids to ask next
 	next  int                    // the known pid to ask again next
 	told  []gpu.AccountedProcess // oldest first; never changed in place
-	at    []time.Time            // when each was added to told
+	added []time.Time            // when each was added to told
 }
 
 // lifetime spans all processes seen with one pid: from the first to the last, if the pid was reused.
@@ -42,13 +42,13 @@ type lifetime struct{ from, to time.Time }
 
 // reading returns the ended processes to report now.
 func (a *accounting) reading(now time.Time) gpu.Reading[[]gpu.AccountedProcess] {
-	for len(a.at) > 0 && now.Sub(a.at[0]) > toldFor {
-		a.at, a.told = a.at[1:], a.told[1:]
+	for len(a.added) > 0 && now.Sub(a.added[0]) > toldFor {
+		a.added, a.told = a.added[1:], a.told[1:]
 	}
-	switch on, known := a.mode.Get(); {
+	switch active, known := a.mode.Get(); {
 	case !known:
 		return gpu.Absent[[]gpu.AccountedProcess](a.mode.Quality())
-	case !on:
+	case !active:
 		return gpu.Absent[[]gpu.AccountedProcess](gpu.NotSupported)
 	case a.since.IsZero():
 		return gpu.Reading[[]gpu.AccountedProcess]{}
@@ -63,8 +63,8 @@ func (d *device) readAccounting() {
 		return
 	}
 	defer func() { h.fatal = success }() // each call is about another pid; other readings notice a lost device
-	on := a.mode.Or(false)
-	if on {
+	active := a.mode.Or(false)
+	if active {
 		a.see(d.readings.Processes.Or(nil), d.began)
 	}
 	switch {
@@ -74,14 +74,14 @@ func (d *device) readAccounting() {
 		if !a.mode.Or(false) {
 			*a = accounting{mode: a.mode}
 		}
-	case !on:
+	case !active:
 	case a.room == 0:
 		room, _ := ask(h, "nvmlDeviceGetAccountingBufferSize", nvml.Device.GetAccountingBufferSize)
 		a.room = min(max(room, firstRows), mostRows)
 	case len(a.ask) > 0:
 		pid := a.ask[0]
 		a.ask = a.ask[1:]
-		stats, c := ask(h, "nvmlDeviceGetAccountingStats", at(pid, nvml.Device.GetAccountingStats))
+		stats, c := ask(h, "nvmlDeviceGetAccountingStats", bind(pid, nvml.Device.GetAccountingStats))
 		if c == success {
 			a.take(pid, &stats, d.readings.Memory.Total, d.began)
 		}
@@ -170,5 +170,5 @@ func (a *accounting) take(pid uint32, s *nvml.AccountingStats, memory gpu.Readin
 	if s.GpuUtilization > 0 || ran >= accountEvery {
 		p.Utilization = share(s.GpuUtilization)
 	}
-	a.told, a.at = append(slices.Clip(a.told), p), append(a.at, now)
+	a.told, a.added = append(slices.Clip(a.told), p), append(a.added, now)
 }

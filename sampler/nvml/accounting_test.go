@@ -93,8 +93,8 @@ func TestAccounting(t *testing.T) {
 
 	// After its minute nothing is reported again, although the driver still has it.
 	a := &s.session.devices[0].accounting
-	for i := range a.at {
-		a.at[i] = a.at[i].Add(-2 * toldFor)
+	for i := range a.added {
+		a.added[i] = a.added[i].Add(-2 * toldFor)
 	}
 	check("a minute later", []gpu.AccountedProcess{})
 }
@@ -186,27 +186,27 @@ func TestAccountingIsTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all []*process
 		for pid := range uint32(4) {
-			for at := time.Duration(0); at < ticks*time.Second; {
-				at += time.Duration(rapid.IntRange(1, 30_000).Draw(t, "pause")) * time.Millisecond
+			for elapsed := time.Duration(0); elapsed < ticks*time.Second; {
+				elapsed += time.Duration(rapid.IntRange(1, 30_000).Draw(t, "pause")) * time.Millisecond
 				run := time.Duration(rapid.OneOf(rapid.IntRange(1, 900), rapid.IntRange(1000, 30_000)).Draw(t, "run")) * time.Millisecond
-				all = append(all, &process{pid: 100 + pid, began: at, end: at + run, newest: true})
+				all = append(all, &process{pid: 100 + pid, began: elapsed, end: elapsed + run, newest: true})
 				if n := len(all); n > 1 && all[n-2].pid == all[n-1].pid {
 					all[n-2].newest = false
 				}
-				at += run
+				elapsed += run
 			}
 		}
 		a, due := &accounting{}, time.Duration(0)
 		for tick := range ticks + patience {
-			at := time.Duration(tick) * time.Second
-			now := epoch.Add(at)
+			elapsed := time.Duration(tick) * time.Second
+			now := epoch.Add(elapsed)
 			var running []gpu.Process
 			ended := map[uint32]*process{}
 			var listed []uint32
 			for _, p := range all {
 				switch {
-				case p.began > at:
-				case p.end > at:
+				case p.began > elapsed:
+				case p.end > elapsed:
 					running = append(running, gpu.Process{PID: int(p.pid)})
 					p.seen = true
 				default:
@@ -214,7 +214,7 @@ func TestAccountingIsTrue(t *testing.T) {
 				}
 			}
 			for _, p := range all { // each pid once, running or ended
-				if p.began <= at && p.newest || ended[p.pid] == p {
+				if p.began <= elapsed && p.newest || ended[p.pid] == p {
 					listed = append(listed, p.pid)
 				}
 			}
@@ -235,9 +235,9 @@ func TestAccountingIsTrue(t *testing.T) {
 						p.told = true
 					}
 				}
-			case at >= due:
+			case elapsed >= due:
 				a.list(listed, now)
-				due = at + sometimes
+				due = elapsed + sometimes
 			}
 		}
 		for _, p := range all {

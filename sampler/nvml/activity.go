@@ -154,18 +154,18 @@ func (a *activity) compare(h *handle, before, after nvml.GpmSample) gpu.Activity
 	if c != success {
 		return gpu.AbsentActivity(c.quality())
 	}
-	var to gpu.Activity
+	var out gpu.Activity
 	parts := [len(partMetrics)]*gpu.Reading[gpu.Percent]{
-		&to.Engine, &to.SM, &to.Occupancy, &to.Tensor, &to.FP64, &to.FP32, &to.FP16, &to.Integer, &to.MemoryBandwidth,
+		&out.Engine, &out.SM, &out.Occupancy, &out.Tensor, &out.FP64, &out.FP32, &out.FP16, &out.Integer, &out.MemoryBandwidth,
 	}
-	rates := [len(rateMetrics)]*gpu.Reading[gpu.BytesPerSecond]{&to.PCIeSent, &to.PCIeReceived, &to.NVLinkSent, &to.NVLinkReceived}
+	rates := [len(rateMetrics)]*gpu.Reading[gpu.BytesPerSecond]{&out.PCIeSent, &out.PCIeReceived, &out.NVLinkSent, &out.NVLinkReceived}
 	for i, m := range get.Metrics[:len(parts)] {
 		*parts[i] = converted(m.Value, code(m.NvmlReturn), activePart)
 	}
 	for i, m := range get.Metrics[len(parts):len(metrics)] {
 		*rates[i] = converted(m.Value, code(m.NvmlReturn), traffic)
 	}
-	return to
+	return out
 }
 
 // activePart converts a share in percent, which may be slightly above 100.
@@ -206,7 +206,7 @@ func byCounters(r gpu.Reading[gpu.BytesPerSecond]) bool {
 func (d *device) measureTraffic() {
 	t, now := &d.traffic, d.cfg.Clock.Now().UTC()
 	rate := func(which nvml.PcieUtilCounter) gpu.Reading[gpu.BytesPerSecond] {
-		return reading(&d.handle, "nvmlDeviceGetPcieThroughput", at(which, nvml.Device.GetPcieThroughput), kilobytes)
+		return reading(&d.handle, "nvmlDeviceGetPcieThroughput", bind(which, nvml.Device.GetPcieThroughput), kilobytes)
 	}
 	t.PCIeSent = rate(nvml.PCIE_UTIL_TX_BYTES)
 	t.PCIeReceived = rate(nvml.PCIE_UTIL_RX_BYTES)

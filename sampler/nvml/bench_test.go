@@ -166,14 +166,14 @@ func TestCallsOfAReading(t *testing.T) {
 	pass(s, soonest)
 	before := m.Calls()
 	read(t, s)
-	of := m.Calls() - before
+	calls := m.Calls() - before
 	before = m.Calls()
 	for _, d := range s.session.devices {
 		bare([]*device{d})
 	}
 	const counters = 8 * 2 // which a benchmark's readings leave out, since they are too close together
-	if bare := m.Calls() - before; of != bare+counters || of != 8*30 {
-		t.Errorf("%d calls of a reading and %d bare ones for eight cards, want %d and %d less", of, bare, 8*30, counters)
+	if bare := m.Calls() - before; calls != bare+counters || calls != 8*30 {
+		t.Errorf("%d calls of a reading and %d bare ones for eight cards, want %d and %d less", calls, bare, 8*30, counters)
 	}
 }
 

@@ -60,8 +60,8 @@ type record struct {
 
 // failure is how the last call of a function failed.
 type failure struct {
-	code code
-	at   time.Time
+	code  code
+	taken time.Time
 }
 
 // read attaches the device if necessary, and reads all that is due.
@@ -173,7 +173,7 @@ func (d *device) report(c code) {
 	if c == success {
 		// Some functions are only called when another one fails.
 		old := d.began.Add(-2 * seldom)
-		maps.DeleteFunc(d.failing, func(_ string, f failure) bool { return f.at.Before(old) })
+		maps.DeleteFunc(d.failing, func(_ string, f failure) bool { return f.taken.Before(old) })
 		failing = nil
 		if len(d.failing) > 0 {
 			failing = slices.Sorted(maps.Keys(d.failing))

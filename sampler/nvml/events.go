@@ -17,24 +17,24 @@ import (
 // readXIDs adds the errors reported since the last reading. Each device has its own event set, so that a hanging device blocks no other.
 func (d *device) readXIDs() {
 	d.readings.Health.Faults = gpu.Absent[[]gpu.Fault](gpu.NotSupported) // the driver has codes
-	to := &d.readings.Health.XIDs
+	xids := &d.readings.Health.XIDs
 	if d.events == nil {
 		if c := d.listen(); c != success {
-			*to = gpu.Absent[[]gpu.XID](c.quality())
+			*xids = gpu.Absent[[]gpu.XID](c.quality())
 			return
 		}
 	}
 	const most = 256 // per reading; the next reading takes the rest
 	for range most {
-		event, c := invoke(d.lib, "nvmlEventSetWait_v2", d.events, at(uint32(0), nvml.EventSet.Wait))
+		event, c := invoke(d.lib, "nvmlEventSetWait_v2", d.events, bind(uint32(0), nvml.EventSet.Wait))
 		if c != success { // a timeout: no more events
 			break
 		}
 		if event.EventType&nvml.EventTypeXidCriticalError != 0 {
-			d.peers.of(event.Device, d.record).hear(int(event.EventData), d.cfg.Clock.Now())
+			d.peers.find(event.Device, d.record).hear(int(event.EventData), d.cfg.Clock.Now())
 		}
 	}
-	*to = gpu.Of(d.heard())
+	*xids = gpu.Of(d.heard())
 }
 
 // hear counts an error.
@@ -68,8 +68,8 @@ func (p *peers) add(dev nvml.Device, r *record) {
 	p.records[pointerOf(dev)] = r
 }
 
-// of returns the record of an event's device, or asked if that device is unknown.
-func (p *peers) of(dev nvml.Device, asked *record) *record {
+// find returns the record of an event's device, or asked if that device is unknown.
+func (p *peers) find(dev nvml.Device, asked *record) *record {
 	if dev == nil {
 		return asked
 	}

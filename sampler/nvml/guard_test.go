@@ -232,8 +232,8 @@ func callsOf(fn *ast.FuncDecl, newest map[string]string, within map[string][]str
 		}
 		name, ok := call.Fun.(*ast.Ident)
 		if method, is := call.Fun.(*ast.SelectorExpr); is {
-			on, isName := method.X.(*ast.Ident)
-			name, ok = method.Sel, isName && on.Name == "gpmSample"
+			receiver, isName := method.X.(*ast.Ident)
+			name, ok = method.Sel, isName && receiver.Name == "gpmSample"
 		}
 		if !ok {
 			return true

@@ -176,8 +176,8 @@ func joules(milli uint64) gpu.Reading[gpu.Joules] {
 }
 
 func enabled(v nvml.EnableState) gpu.Reading[bool] {
-	on := v == nvml.FEATURE_ENABLED
-	return reported(on || v == nvml.FEATURE_DISABLED, on)
+	set := v == nvml.FEATURE_ENABLED
+	return reported(set || v == nvml.FEATURE_DISABLED, set)
 }
 
 // named returns a function that converts the driver's numbers to names.

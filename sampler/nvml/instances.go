@@ -33,7 +33,7 @@ func (d *device) listInstances() {
 	}
 	most, refused := ask(&d.handle, "nvmlDeviceGetMaxMigDeviceCount", nvml.Device.GetMaxMigDeviceCount)
 	for i := range most {
-		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", at(i, nvml.Device.GetMigDeviceHandleByIndex))
+		dev, c := ask(&d.handle, "nvmlDeviceGetMigDeviceHandleByIndex", bind(i, nvml.Device.GetMigDeviceHandleByIndex))
 		if c != success {
 			if c != notFound && c != invalidArgument { // these mean that no instance has this index
 				refused = c

@@ -120,17 +120,17 @@ func (l *library) costs() (all []gpu.Cost) {
 }
 
 // invoke calls a method of the binding, unless the library lacks its function, and measures how long it takes.
-func invoke[R, T any](l *library, symbol string, on R, call func(R) (T, nvml.Return)) (T, code) {
-	return timed(l.lookUp(symbol), on, call)
+func invoke[R, T any](l *library, symbol string, target R, call func(R) (T, nvml.Return)) (T, code) {
+	return timed(l.lookUp(symbol), target, call)
 }
 
-func timed[R, T any](f *function, on R, call func(R) (T, nvml.Return)) (T, code) {
+func timed[R, T any](f *function, target R, call func(R) (T, nvml.Return)) (T, code) {
 	if f.address == nil {
 		var none T
 		return none, functionNotFound
 	}
 	began := gpu.Clock()
-	v, ret := call(on)
+	v, ret := call(target)
 	f.meter.Since(began)
 	return v, code(ret)
 }
@@ -187,17 +187,17 @@ func versionOf(s string, c code) gpu.Reading[string] {
 
 // alone adapts a method that returns only its code.
 func alone[R any](f func(R) nvml.Return) func(R) (struct{}, nvml.Return) {
-	return func(on R) (struct{}, nvml.Return) { return struct{}{}, f(on) }
+	return func(target R) (struct{}, nvml.Return) { return struct{}{}, f(target) }
 }
 
-// at adapts a method with an argument.
-func at[R, A, T any](a A, f func(R, A) (T, nvml.Return)) func(R) (T, nvml.Return) {
-	return func(on R) (T, nvml.Return) { return f(on, a) }
+// bind adapts a method with an argument.
+func bind[R, A, T any](a A, f func(R, A) (T, nvml.Return)) func(R) (T, nvml.Return) {
+	return func(target R) (T, nvml.Return) { return f(target, a) }
 }
 
 // first adapts a method with two results whose second is not needed.
 func first[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (T, nvml.Return) {
-	return func(on R) (T, nvml.Return) { v, _, ret := f(on); return v, ret }
+	return func(target R) (T, nvml.Return) { v, _, ret := f(target); return v, ret }
 }
 
 // pair is two results of one method.
@@ -208,7 +208,7 @@ type pair[T, U any] struct {
 
 // both adapts a method with two results.
 func both[R, T, U any](f func(R) (T, U, nvml.Return)) func(R) (pair[T, U], nvml.Return) {
-	return func(on R) (pair[T, U], nvml.Return) { a, b, ret := f(on); return pair[T, U]{a, b}, ret }
+	return func(target R) (pair[T, U], nvml.Return) { a, b, ret := f(target); return pair[T, U]{a, b}, ret }
 }
 
 // blank is NVML's mark for an unknown 32-bit number.

@@ -54,7 +54,7 @@ func linkCount(h *handle) gpu.Reading[int] {
 func (d *device) readLink(l *gpu.Link, i int, whole bool) {
 	h := &d.handle
 	was := l.Active.Or(false)
-	l.Active = reading(h, "nvmlDeviceGetNvLinkState", at(i, nvml.Device.GetNvLinkState), enabled)
+	l.Active = reading(h, "nvmlDeviceGetNvLinkState", bind(i, nvml.Device.GetNvLinkState), enabled)
 	if !l.Active.Or(false) {
 		active, q := l.Active, gpu.NotReported
 		if !active.Present() {
@@ -66,9 +66,9 @@ func (d *device) readLink(l *gpu.Link, i int, whole bool) {
 	}
 	l.Index = i
 	if whole || !was {
-		l.Version = reading(h, "nvmlDeviceGetNvLinkVersion", at(i, nvml.Device.GetNvLinkVersion), linkVersion)
-		l.Peer = reading(h, "nvmlDeviceGetNvLinkRemoteDeviceType", at(i, nvml.Device.GetNvLinkRemoteDeviceType), linkPeer)
-		l.PeerPCI = reading(h, "nvmlDeviceGetNvLinkRemotePciInfo_v2", at(i, nvml.Device.GetNvLinkRemotePciInfo), linkAddress)
+		l.Version = reading(h, "nvmlDeviceGetNvLinkVersion", bind(i, nvml.Device.GetNvLinkVersion), linkVersion)
+		l.Peer = reading(h, "nvmlDeviceGetNvLinkRemoteDeviceType", bind(i, nvml.Device.GetNvLinkRemoteDeviceType), linkPeer)
+		l.PeerPCI = reading(h, "nvmlDeviceGetNvLinkRemotePciInfo_v2", bind(i, nvml.Device.GetNvLinkRemotePciInfo), linkAddress)
 	}
 	errors := func(which nvml.NvLinkErrorCounter) gpu.Reading[uint64] {
 		return reading(h, "nvmlDeviceGetNvLinkErrorCounter", func(dev nvml.Device) (uint64, nvml.Return) {
@@ -96,15 +96,15 @@ var oldSpeeds = [...]uint32{
 // readSpeeds reads the speeds of all active links in one call.
 func (d *device) readSpeeds(links []gpu.Link) {
 	var fields []nvml.FieldValue
-	var of []*gpu.Link
+	var active []*gpu.Link
 	for i := range links {
 		if links[i].Active.Or(false) {
 			fields = append(fields, nvml.FieldValue{FieldId: nvml.FI_DEV_NVLINK_GET_SPEED, ScopeId: uint32(i)})
-			of = append(of, &links[i])
+			active = append(active, &links[i])
 		}
 	}
 	c := d.fieldValues(fields)
-	for i, l := range of {
+	for i, l := range active {
 		v, c := fields[i], fieldCode(c, fields[i])
 		if c.older() && l.Index < len(oldSpeeds) {
 			v, c = fieldValue(&d.handle, oldSpeeds[l.Index])

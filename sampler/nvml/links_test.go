@@ -30,15 +30,15 @@ func TestLinks(t *testing.T) {
 	if diff := cmp.Diff(want, d.NVLink.Links[3], everything); diff != "" {
 		t.Errorf("a link (-want +got):\n%s", diff)
 	}
-	of := d.NVLink.Links
+	links := d.NVLink.Links
 	for what, ok := range map[string]bool{
-		"one that is not active has nothing else": cmp.Equal(of[4], gpu.Link{Index: 4, Active: gpu.Of(false)}, everything),
-		"one that is not offered has no error":    of[5].Active.Quality() == gpu.NotSupported && of[5].CRCData.Quality() == gpu.NotSupported,
-		"a missing counter is one reading less":   of[6].Replays.Quality() == gpu.NotSupported && of[6].CRCData == gpu.Of[uint64](0),
-		"and so is a missing speed":               of[6].Speed.Quality() == gpu.NotSupported,
-		"a GPU at the other end":                  of[7].Peer == gpu.Of("GPU"),
-		"one that may not be asked for says so":   of[8].Active.Quality() == gpu.NotPermitted && of[8].Speed.Quality() == gpu.NotPermitted,
-		"the last one":                            of[17].Active == gpu.Of(true) && of[17].Index == 17,
+		"one that is not active has nothing else": cmp.Equal(links[4], gpu.Link{Index: 4, Active: gpu.Of(false)}, everything),
+		"one that is not offered has no error":    links[5].Active.Quality() == gpu.NotSupported && links[5].CRCData.Quality() == gpu.NotSupported,
+		"a missing counter is one reading less":   links[6].Replays.Quality() == gpu.NotSupported && links[6].CRCData == gpu.Of[uint64](0),
+		"and so is a missing speed":               links[6].Speed.Quality() == gpu.NotSupported,
+		"a GPU at the other end":                  links[7].Peer == gpu.Of("GPU"),
+		"one that may not be asked for says so":   links[8].Active.Quality() == gpu.NotPermitted && links[8].Speed.Quality() == gpu.NotPermitted,
+		"the last one":                            links[17].Active == gpu.Of(true) && links[17].Index == 17,
 	} {
 		if !ok {
 			t.Errorf("not so: %s", what)

@@ -202,7 +202,7 @@ func TestSamples(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(d time.Duration) uint64 { return uint64(now.Add(-d).UnixMicro()) }
 	const window = 5 * time.Second
-	of := func(s *samples, pid int) string {
+	use := func(s *samples, pid int) string {
 		p := gpu.Process{PID: pid}
 		s.fill(&p, gpu.Good)
 		return p.SM.String()
@@ -210,14 +210,14 @@ func TestSamples(t *testing.T) {
 	t.Run("older than the window", func(t *testing.T) {
 		s := newSamples(window)
 		s.add(now, []rawSample{{Pid: 1, TimeStamp: ago(6 * time.Second), SmUtil: 90}})
-		if got := of(&s, 1); got != "0" {
+		if got := use(&s, 1); got != "0" {
 			t.Errorf("an old sample reads as %s, want 0", got)
 		}
 	})
 	t.Run("the newest of a process counts", func(t *testing.T) {
 		s := newSamples(window)
 		s.add(now, []rawSample{{Pid: 1, TimeStamp: ago(time.Second), SmUtil: 30}, {Pid: 1, TimeStamp: ago(2 * time.Second), SmUtil: 90}})
-		if got := of(&s, 1); got != "30" {
+		if got := use(&s, 1); got != "30" {
 			t.Errorf("reads as %s, want 30", got)
 		}
 	})
@@ -225,11 +225,11 @@ func TestSamples(t *testing.T) {
 		s := newSamples(window)
 		s.add(now, []rawSample{{Pid: 1, TimeStamp: ago(0), SmUtil: 30}})
 		s.add(now.Add(window), nil)
-		if got := of(&s, 1); got != "30" {
+		if got := use(&s, 1); got != "30" {
 			t.Errorf("within the window it reads as %s, want 30", got)
 		}
 		s.add(now.Add(window+time.Microsecond), nil)
-		if got := of(&s, 1); got != "0" {
+		if got := use(&s, 1); got != "0" {
 			t.Errorf("after the window it reads as %s, want 0", got)
 		}
 	})
@@ -249,12 +249,12 @@ func TestSamples(t *testing.T) {
 	t.Run("a stamp of the future", func(t *testing.T) {
 		s := newSamples(window)
 		s.add(now, []rawSample{{Pid: 1, TimeStamp: math.MaxUint64, SmUtil: 30}})
-		if got := s.since(now); got != ago(window) || of(&s, 1) != "0" {
-			t.Errorf("it counts: asks since %d, reads as %s", got, of(&s, 1))
+		if got := s.since(now); got != ago(window) || use(&s, 1) != "0" {
+			t.Errorf("it counts: asks since %d, reads as %s", got, use(&s, 1))
 		}
 	})
-	for _, by := range []time.Duration{2 * time.Second, time.Hour} {
-		t.Run(fmt.Sprint("the clock is set back by ", by), func(t *testing.T) { samplesOfAClockSetBack(t, now, by) })
+	for _, step := range []time.Duration{2 * time.Second, time.Hour} {
+		t.Run(fmt.Sprint("the clock is set back by ", step), func(t *testing.T) { samplesOfAClockSetBack(t, now, step) })
 	}
 	t.Run("no process", func(t *testing.T) {
 		s := newSamples(window)
@@ -267,10 +267,10 @@ func TestSamples(t *testing.T) {
 
 // samplesOfAClockSetBack checks samples after the clock is set back: kept samples, and stamps that the driver remembers, then lie in the
 // future. Neither is current, and until a window has passed, a missing sample does not mean 0 either.
-func samplesOfAClockSetBack(t *testing.T, before time.Time, by time.Duration) {
+func samplesOfAClockSetBack(t *testing.T, before time.Time, step time.Duration) {
 	const window = 5 * time.Second
-	sample := func(pid uint32, at time.Time, sm uint32) rawSample {
-		return rawSample{Pid: pid, TimeStamp: uint64(at.UnixMicro()), SmUtil: sm}
+	sample := func(pid uint32, sampled time.Time, sm uint32) rawSample {
+		return rawSample{Pid: pid, TimeStamp: uint64(sampled.UnixMicro()), SmUtil: sm}
 	}
 	s := newSamples(window)
 	check := func(when, known, fresh string) {
@@ -283,11 +283,11 @@ func samplesOfAClockSetBack(t *testing.T, before time.Time, by time.Duration) {
 			}
 		}
 	}
-	old := []rawSample{sample(1, before.Add(-by-time.Second), 70), sample(1, before.Add(-by+time.Second), 80), sample(1, before, 90)}
+	old := []rawSample{sample(1, before.Add(-step-time.Second), 70), sample(1, before.Add(-step+time.Second), 80), sample(1, before, 90)}
 	s.add(before, old)
 	check("before,", "90", "0")
 
-	now := before.Add(-by)
+	now := before.Add(-step)
 	if got, want := s.since(now), uint64(now.Add(-window).UnixMicro()); got != want {
 		t.Errorf("asks since %d, want the window's beginning %d", got, want)
 	}

@@ -26,7 +26,7 @@ func (d *device) readLimits() {
 	r.Power.MaxLimit = converted(limits.b, c, watts)
 
 	threshold := func(which nvml.TemperatureThresholds) gpu.Reading[gpu.Celsius] {
-		return reading(h, "nvmlDeviceGetTemperatureThreshold", at(which, nvml.Device.GetTemperatureThreshold), limitDegrees)
+		return reading(h, "nvmlDeviceGetTemperatureThreshold", bind(which, nvml.Device.GetTemperatureThreshold), limitDegrees)
 	}
 	r.Thermal.Shutdown = threshold(nvml.TEMPERATURE_THRESHOLD_SHUTDOWN)
 	r.Thermal.Slowdown = threshold(nvml.TEMPERATURE_THRESHOLD_SLOWDOWN)
@@ -34,7 +34,7 @@ func (d *device) readLimits() {
 	r.Thermal.Target = threshold(nvml.TEMPERATURE_THRESHOLD_ACOUSTIC_CURR)
 
 	clock := func(which nvml.ClockType) gpu.Reading[gpu.Megahertz] {
-		return reading(h, "nvmlDeviceGetMaxClockInfo", at(which, nvml.Device.GetMaxClockInfo), clockRate)
+		return reading(h, "nvmlDeviceGetMaxClockInfo", bind(which, nvml.Device.GetMaxClockInfo), clockRate)
 	}
 	r.Clocks.MaxGraphics = clock(nvml.CLOCK_GRAPHICS)
 	r.Clocks.MaxSM = clock(nvml.CLOCK_SM)
@@ -81,9 +81,9 @@ func (d *device) readState() {
 	r.Modes.Compute = reading(h, "nvmlDeviceGetComputeMode", nvml.Device.GetComputeMode, computeMode)
 	r.Modes.DisplayActive = reading(h, "nvmlDeviceGetDisplayActive", nvml.Device.GetDisplayActive, enabled)
 	mig, c := ask(h, "nvmlDeviceGetMigMode", both(nvml.Device.GetMigMode))
-	on := func(v int) gpu.Reading[bool] { return gpu.Of(v == nvml.DEVICE_MIG_ENABLE) }
-	r.Modes.MIG = converted(mig.a, c, on)
-	r.Modes.MIGPending = converted(mig.b, c, on)
+	isEnabled := func(v int) gpu.Reading[bool] { return gpu.Of(v == nvml.DEVICE_MIG_ENABLE) }
+	r.Modes.MIG = converted(mig.a, c, isEnabled)
+	r.Modes.MIGPending = converted(mig.b, c, isEnabled)
 
 	d.listInstances()
 	d.readAsks()
@@ -116,7 +116,7 @@ func (d *device) readLive() {
 	r.Power.Energy = reading(h, "nvmlDeviceGetTotalEnergyConsumption", nvml.Device.GetTotalEnergyConsumption, joules)
 
 	clock := func(which nvml.ClockType) gpu.Reading[gpu.Megahertz] {
-		return reading(h, "nvmlDeviceGetClockInfo", at(which, nvml.Device.GetClockInfo), clockRate)
+		return reading(h, "nvmlDeviceGetClockInfo", bind(which, nvml.Device.GetClockInfo), clockRate)
 	}
 	r.Clocks.Graphics = clock(nvml.CLOCK_GRAPHICS)
 	r.Clocks.SM = clock(nvml.CLOCK_SM)
@@ -157,18 +157,18 @@ func encoding(h *handle) gpu.Encoding {
 }
 
 // readMemory prefers the function that does not count the driver's own reserve as used. The readings show which one succeeded.
-func readMemory(h *handle, to *gpu.Memory) {
+func readMemory(h *handle, memory *gpu.Memory) {
 	m, c := ask(h, "nvmlDeviceGetMemoryInfo_v2", nvml.Device.GetMemoryInfo_v2)
-	to.Reserved = converted(m.Reserved, c, memorySize)
+	memory.Reserved = converted(m.Reserved, c, memorySize)
 	if c.older() {
 		var v1 nvml.Memory
 		v1, c = ask(h, "nvmlDeviceGetMemoryInfo", nvml.Device.GetMemoryInfo)
 		m.Total, m.Used, m.Free = v1.Total, v1.Used, v1.Free
 	}
-	to.Total = converted(m.Total, c, memorySize)
-	to.Used = nvidia.Within(converted(m.Used, c, memorySize), to.Total)
-	to.Free = nvidia.Within(converted(m.Free, c, memorySize), to.Total)
-	to.Reserved = nvidia.Within(to.Reserved, to.Total)
+	memory.Total = converted(m.Total, c, memorySize)
+	memory.Used = nvidia.Within(converted(m.Used, c, memorySize), memory.Total)
+	memory.Free = nvidia.Within(converted(m.Free, c, memorySize), memory.Total)
+	memory.Reserved = nvidia.Within(memory.Reserved, memory.Total)
 }
 
 func temperature(h *handle) gpu.Reading[gpu.Celsius] {
@@ -176,7 +176,7 @@ func temperature(h *handle) gpu.Reading[gpu.Celsius] {
 		return dev.GetTemperatureV().V1()
 	})
 	if c.older() {
-		return reading(h, "nvmlDeviceGetTemperature", at(nvml.TEMPERATURE_GPU, nvml.Device.GetTemperature), degrees[uint32])
+		return reading(h, "nvmlDeviceGetTemperature", bind(nvml.TEMPERATURE_GPU, nvml.Device.GetTemperature), degrees[uint32])
 	}
 	return converted(t.Temperature, c, degrees)
 }
@@ -218,20 +218,20 @@ func (d *device) readFans() {
 	d.fanFails = false
 	d.readings.Fans = gpu.Fans{Count: count, Combined: gpu.Map(count, func(int) bool { return one })}
 	for i := range d.readings.Fans.Count.Or(0) {
-		commanded, c := ask(h, "nvmlDeviceGetFanSpeed_v2", at(i, nvml.Device.GetFanSpeed_v2))
+		commanded, c := ask(h, "nvmlDeviceGetFanSpeed_v2", bind(i, nvml.Device.GetFanSpeed_v2))
 		fan := gpu.Fan{
 			Commanded: converted(commanded, c, speed),
 			RPM:       fanRPM(h, i),
-			Target:    reading(h, "nvmlDeviceGetTargetFanSpeed", at(i, nvml.Device.GetTargetFanSpeed), speed),
+			Target:    reading(h, "nvmlDeviceGetTargetFanSpeed", bind(i, nvml.Device.GetTargetFanSpeed), speed),
 		}
 		if !fan.Commanded.Present() && i == 0 {
-			if commanded, of := ask(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed); of != functionNotFound {
-				fan.Commanded, c = converted(commanded, of, speed), of
+			if commanded, result := ask(h, "nvmlDeviceGetFanSpeed", nvml.Device.GetFanSpeed); result != functionNotFound {
+				fan.Commanded, c = converted(commanded, result, speed), result
 			}
 		}
 		d.fanFails = d.fanFails || !c.answered() && c != resetRequired && h.fatal == success
 		if i == len(d.policies) {
-			policy := reading(h, "nvmlDeviceGetFanControlPolicy_v2", at(i, nvml.Device.GetFanControlPolicy_v2), policyName)
+			policy := reading(h, "nvmlDeviceGetFanControlPolicy_v2", bind(i, nvml.Device.GetFanControlPolicy_v2), policyName)
 			d.policies = append(d.policies, policy)
 		}
 		fan.Policy = d.policies[i]
@@ -281,7 +281,7 @@ func eventReasons(h *handle) gpu.Reading[gpu.ClockEventReasons] {
 	})
 }
 
-func readRemappedRows(h *handle, to *gpu.Health) {
+func readRemappedRows(h *handle, health *gpu.Health) {
 	type rows struct {
 		correctable, uncorrectable int
 		pending, failed            bool
@@ -290,10 +290,10 @@ func readRemappedRows(h *handle, to *gpu.Health) {
 		v.correctable, v.uncorrectable, v.pending, v.failed, ret = dev.GetRemappedRows()
 		return v, ret
 	})
-	to.RemappedCorrectable = converted(v.correctable, c, plain[uint64])
-	to.RemappedUncorrectable = converted(v.uncorrectable, c, plain[uint64])
-	to.RemapPending = converted(v.pending, c, gpu.Of)
-	to.RemapFailed = converted(v.failed, c, gpu.Of)
+	health.RemappedCorrectable = converted(v.correctable, c, plain[uint64])
+	health.RemappedUncorrectable = converted(v.uncorrectable, c, plain[uint64])
+	health.RemapPending = converted(v.pending, c, gpu.Of)
+	health.RemapFailed = converted(v.failed, c, gpu.Of)
 }
 
 var virtualization = named(map[nvml.GpuVirtualizationMode]string{

@@ -69,7 +69,7 @@ func (s *Source) list(sess *session, cards []nvidia.Card, count int) {
 			call := perdevice.Device{Key: c.Address, Identity: s.identity(c), Asleep: c.Asleep}
 			s.add(sess, call, func() (nvml.Device, code) {
 				return invoke(lib, "nvmlDeviceGetHandleByPciBusId_v2", lib.api,
-					at(c.Address, nvml.Interface.DeviceGetHandleByPciBusId))
+					bind(c.Address, nvml.Interface.DeviceGetHandleByPciBusId))
 			}).identity.PCI = c.Address
 		}
 		return
@@ -80,7 +80,7 @@ func (s *Source) list(sess *session, cards []nvidia.Card, count int) {
 			identity = d.Identity
 		}
 		s.add(sess, perdevice.Device{Key: key, Identity: identity}, func() (nvml.Device, code) {
-			return invoke(lib, "nvmlDeviceGetHandleByIndex_v2", lib.api, at(i, nvml.Interface.DeviceGetHandleByIndex))
+			return invoke(lib, "nvmlDeviceGetHandleByIndex_v2", lib.api, bind(i, nvml.Interface.DeviceGetHandleByIndex))
 		})
 	}
 }

@@ -30,12 +30,12 @@ func TestThroughput(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090())
 	s := source(t, m, measured)
 	first := readOne(t, s)
-	at, ok := first.Activity.PCIeMeasuredAt.Get()
-	if !ok || !at.Equal(clockOf(s).Now()) || at.Location() != time.UTC {
+	measured, ok := first.Activity.PCIeMeasuredAt.Get()
+	if !ok || !measured.Equal(clockOf(s).Now()) || measured.Location() != time.UTC {
 		t.Errorf("measured at %v, want %v", first.Activity.PCIeMeasuredAt, clockOf(s).Now())
 	}
 	want := gpu.AbsentActivity(gpu.NotSupported)
-	want.PCIeSent, want.PCIeReceived, want.PCIeMeasuredAt = gpu.Of(gpu.BytesPerSecond(350e3)), gpu.Of(gpu.BytesPerSecond(2e6)), gpu.Of(at)
+	want.PCIeSent, want.PCIeReceived, want.PCIeMeasuredAt = gpu.Of(gpu.BytesPerSecond(350e3)), gpu.Of(gpu.BytesPerSecond(2e6)), gpu.Of(measured)
 	if diff := cmp.Diff(want, first.Activity, everything); diff != "" {
 		t.Errorf("activity (-want +got):\n%s", diff)
 	}
@@ -56,7 +56,7 @@ func TestThroughput(t *testing.T) {
 	}
 	pass(s, time.Second)
 	a := readOne(t, s).Activity
-	if a.PCIeSent != gpu.Of(gpu.BytesPerSecond(0)) || a.PCIeReceived != gpu.Of(gpu.BytesPerSecond(7000)) || !a.PCIeMeasuredAt.Or(at).Equal(at.Add(sometimes)) {
+	if a.PCIeSent != gpu.Of(gpu.BytesPerSecond(0)) || a.PCIeReceived != gpu.Of(gpu.BytesPerSecond(7000)) || !a.PCIeMeasuredAt.Or(measured).Equal(measured.Add(sometimes)) {
 		t.Errorf("when it is due: sent %v, received %v, at %v", a.PCIeSent, a.PCIeReceived, a.PCIeMeasuredAt)
 	}
 }

@@ -694,12 +694,12 @@ func TestXIDsOfAnotherDevice(t *testing.T) {
 func TestCoreReadingsDecide(t *testing.T) {
 	functions := slices.Collect(maps.Keys(core))
 	for _, c := range []int{999, 16, 10, 17, 23, 2, 4, 6} {
-		for name, of := range map[string][]string{"all": nil, "core": functions} {
+		for name, refused := range map[string][]string{"all": nil, "core": functions} {
 			t.Run(fmt.Sprintf("%s %d", name, c), func(t *testing.T) {
 				m := machine(t, fakenvml.RTX4090(), fakenvml.H100())
 				s := source(t, m)
 				read(t, s)
-				m.GPU(0).Answer(c, of...)
+				m.GPU(0).Answer(c, refused...)
 				m.GPU(0).Answer(int(notSupported), "nvmlDeviceGetEncoderUtilization")
 				for range 4 {
 					snap := read(t, s)

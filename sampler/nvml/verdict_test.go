@@ -161,13 +161,13 @@ func TestACardThatTheDriverDoesNotList(t *testing.T) {
 func TestACardOffTheBus(t *testing.T) {
 	m := machine(t, fakenvml.RTX4090(), fakenvml.RTX4090().At(2))
 	m.Count(1)
-	at := time.Now().UTC().Add(-time.Hour)
+	lost := time.Now().UTC().Add(-time.Hour)
 	s := source(t, m, func(c *Config) {
-		c.Suspects = func() []gpu.Suspect { return []gpu.Suspect{{PCI: "0000:02:00.0", Kind: gpu.FaultOffBus, Last: at}} }
+		c.Suspects = func() []gpu.Suspect { return []gpu.Suspect{{PCI: "0000:02:00.0", Kind: gpu.FaultOffBus, Last: lost}} }
 	})
 	s.kernel.Devices = t.TempDir()
 	snap := until(t, s, "the card", func(snap *gpu.Snapshot, err error) bool { return err == nil && len(snap.Devices) == 2 })
-	if d := &snap.Devices[1]; d.State != gpu.StateLost || !d.Since.Equal(at) || !strings.Contains(d.Reason.What, "fallen off the bus") {
+	if d := &snap.Devices[1]; d.State != gpu.StateLost || !d.Since.Equal(lost) || !strings.Contains(d.Reason.What, "fallen off the bus") {
 		t.Errorf("%s since %v: %q", d.State, d.Since, d.Reason.What)
 	}
 }

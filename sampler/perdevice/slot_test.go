@@ -12,8 +12,8 @@ import (
 
 // step is an event of a slot, in seconds after the start.
 type step struct {
-	at int
-	do func(s *slot, now time.Time)
+	second int
+	do     func(s *slot, now time.Time)
 }
 
 const testDeadline = 2 * time.Second
@@ -37,7 +37,7 @@ func TestSlot(t *testing.T) {
 	broken := errors.New("code 999")
 	tests := map[string]struct {
 		steps   []step
-		at      int
+		second  int
 		state   gpu.State
 		since   int
 		sampled int // -1: no readings
@@ -81,9 +81,9 @@ func TestSlot(t *testing.T) {
 			moment := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 			var s slot
 			for _, step := range tt.steps {
-				step.do(&s, moment(step.at))
+				step.do(&s, moment(step.second))
 			}
-			d := s.device(moment(tt.at), testDeadline)
+			d := s.device(moment(tt.second), testDeadline)
 			if d.State != tt.state || !d.Since.Equal(moment(tt.since)) {
 				t.Errorf("state %s since %v, want %s since %v", d.State, d.Since, tt.state, moment(tt.since))
 			}
@@ -104,7 +104,7 @@ func TestSlot(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	own := &gpu.Advice{What: "the card asks for more power", Try: "plug its cable in"}
 	for name, tt := range map[string]struct {
 		err  error
@@ -116,16 +116,16 @@ func TestReasons(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var s slot
-			s.begin(at)
-			s.finish(at, testDeadline, gpu.Device{}, tt.err)
-			if got := s.device(at, testDeadline).Reason; got.Text() != tt.want {
+			s.begin(now)
+			s.finish(now, testDeadline, gpu.Device{}, tt.err)
+			if got := s.device(now, testDeadline).Reason; got.Text() != tt.want {
 				t.Errorf("reason %q, want %q", got.Text(), tt.want)
 			}
 		})
 	}
 	var s slot
-	s.begin(at)
-	reason := s.device(at.Add(time.Minute), testDeadline).Reason
+	s.begin(now)
+	reason := s.device(now.Add(time.Minute), testDeadline).Reason
 	if !errors.Is(&reason, gpu.ErrNotAnswering) {
 		t.Errorf("a hanging call's reason %q is not gpu.ErrNotAnswering", reason.Text())
 	}
@@ -133,18 +133,18 @@ func TestReasons(t *testing.T) {
 
 // TestAdviceNamesTheVendorsDriver checks that the advice names the kernel log lines of the device's own driver.
 func TestAdviceNamesTheVendorsDriver(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for vendor, lines := range map[gpu.Vendor]string{gpu.NVIDIA: "NVRM and Xid lines", gpu.AMD: "lines of amdgpu", gpu.Intel: "lines of i915 and xe", "": "lines of its driver"} {
 		hangs, slow, late := slot{}, slot{}, slot{}
 		for _, s := range []*slot{&hangs, &slow, &late} {
 			s.Vendor = vendor
-			s.begin(at)
+			s.begin(now)
 		}
 		answer := gpu.Device{Identity: gpu.Identity{Vendor: vendor}}
-		slow.finish(at.Add(2*testDeadline), testDeadline, answer, nil)
-		late.finish(at.Add(20*testDeadline), testDeadline, answer, nil)
+		slow.finish(now.Add(2*testDeadline), testDeadline, answer, nil)
+		late.finish(now.Add(20*testDeadline), testDeadline, answer, nil)
 		for _, s := range []*slot{&hangs, &slow, &late} {
-			if d := s.device(at.Add(time.Minute), testDeadline); !strings.HasPrefix(d.Reason.Try, "look for hung tasks and "+lines+" in the kernel log") {
+			if d := s.device(now.Add(time.Minute), testDeadline); !strings.HasPrefix(d.Reason.Try, "look for hung tasks and "+lines+" in the kernel log") {
 				t.Errorf("of %q: %q", vendor, d.Reason.Text())
 			}
 		}
@@ -153,7 +153,7 @@ func TestAdviceNamesTheVendorsDriver(t *testing.T) {
 
 // TestSlow checks that a slow device says how slow it is, and since when, until it no longer is.
 func TestSlow(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot
 	for i, tt := range []struct {
 		took time.Duration
@@ -165,16 +165,16 @@ func TestSlow(t *testing.T) {
 		{time.Second, ""},
 		{2 * time.Second, "slow since 03:08:05 UTC: its last reading took 2s"},
 	} {
-		began := at.Add(time.Duration(i) * time.Minute)
+		began := now.Add(time.Duration(i) * time.Minute)
 		s.begin(began)
 		s.finish(began.Add(tt.took), testDeadline, gpu.Device{}, nil)
 		got := s.device(began.Add(tt.took), testDeadline)
-		if got.Reason.What != tt.what || got.State != gpu.StateOK || !got.Since.Equal(at) {
+		if got.Reason.What != tt.what || got.State != gpu.StateOK || !got.Since.Equal(now) {
 			t.Errorf("call %d: %s since %v, %q; want %q", i, got.State, got.Since, got.Reason.What, tt.what)
 		}
 	}
-	s.begin(at.Add(time.Hour))
-	got := s.device(at.Add(time.Hour+2*time.Second), testDeadline)
+	s.begin(now.Add(time.Hour))
+	got := s.device(now.Add(time.Hour+2*time.Second), testDeadline)
 	if want := "slow since 03:08:05 UTC: it has not answered for 2s"; got.Reason.What != want {
 		t.Errorf("while it waits: %q", got.Reason.What)
 	}
@@ -182,11 +182,11 @@ func TestSlow(t *testing.T) {
 
 // TestOlderReadings checks calls that return readings from before the call.
 func TestOlderReadings(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot
-	s.begin(at)
-	s.finish(at, testDeadline, gpu.Device{SampledAt: at.Add(-time.Second)}, nil)
-	if got := s.device(at, testDeadline); !got.SampledAt.Equal(at.Add(-time.Second)) || !got.Since.Equal(at) {
+	s.begin(now)
+	s.finish(now, testDeadline, gpu.Device{SampledAt: now.Add(-time.Second)}, nil)
+	if got := s.device(now, testDeadline); !got.SampledAt.Equal(now.Add(-time.Second)) || !got.Since.Equal(now) {
 		t.Errorf("sampled at %v, ok since %v; want a second before the call, and the call", got.SampledAt, got.Since)
 	}
 }
@@ -194,23 +194,23 @@ func TestOlderReadings(t *testing.T) {
 // TestReadingsAreTheCallers checks that returned readings don't change when the same readings are returned again and changed by their
 // receiver.
 func TestReadingsAreTheCallers(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var s slot
-	s.begin(at)
-	s.finish(at, testDeadline, gpu.Device{Readings: gpu.Readings{
+	s.begin(now)
+	s.finish(now, testDeadline, gpu.Device{Readings: gpu.Readings{
 		Processes: gpu.Of([]gpu.Process{{PID: 7}}),
 		Health:    gpu.Health{XIDs: gpu.Of([]gpu.XID{{Code: 13}})},
 		Fans:      gpu.Fans{Fans: make([]gpu.Fan, 1)},
 		Instances: []gpu.Instance{{UUID: "MIG-1"}},
 		NVLink:    gpu.NVLink{Links: make([]gpu.Link, 1)},
 	}}, nil)
-	first := s.device(at, testDeadline)
+	first := s.device(now, testDeadline)
 	first.Processes.Or(nil)[0].PID = 8
 	first.Fans.Fans[0].Target = gpu.Of(gpu.Percent(1))
 	first.Instances[0].UUID = "MIG-2"
 	first.NVLink.Links[0].Index = 1
 	first.Health.XIDs.Or(nil)[0].Code = 31
-	second := s.device(at, testDeadline)
+	second := s.device(now, testDeadline)
 	if second.Processes.Or(nil)[0].PID != 7 || second.Fans.Fans[0].Target.Present() || second.Instances[0].UUID != "MIG-1" || second.Health.XIDs.Or(nil)[0].Code != 13 ||
 		second.NVLink.Links[0].Index != 0 {
 		t.Error("two returned devices share their lists")

@@ -24,7 +24,7 @@ const (
 func (m *memory) busy(d *gpu.Device) {
 	counter := trusted(d.Utilization.GPU)
 	if counter != m.counter {
-		m.counter, m.busySame = counter, m.at
+		m.counter, m.busySame = counter, m.sampled
 	}
 	high, low := m.stuckHigh(d, counter), m.stuckLow(d, counter)
 	m.note(&m.wrong, high || low)

@@ -169,7 +169,7 @@ const (
 func (m *memory) isUncooled(v *view, f *gpu.Fan) bool {
 	points, _ := m.within(uncooledIn)
 	coldest, _ := span(points, temp)
-	if !(trusted(f.Commanded) >= asksMuch) || len(points) == 0 || m.at.Sub(m.first) < uncooledIn || !(coldest >= cooksFrom) {
+	if !(trusted(f.Commanded) >= asksMuch) || len(points) == 0 || m.sampled.Sub(m.first) < uncooledIn || !(coldest >= cooksFrom) {
 		return false
 	}
 	_, most := span(points, power)

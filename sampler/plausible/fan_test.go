@@ -126,43 +126,43 @@ func TestBusyCounters(t *testing.T) {
 			d.Utilization.GPU, d.Clocks.SM, d.Clocks.MaxSM, d.Thermal.GPU = percent(util), mhz(clock), mhz(top), celsius(temp)
 		}
 	}
-	by := func(of func(*gpu.Device), list gpu.Reading[[]gpu.Process]) func(*gpu.Device) {
-		return func(d *gpu.Device) { of(d); d.Processes, d.ProcessesPartial = list, gpu.Of(false) }
+	used := func(change func(*gpu.Device), list gpu.Reading[[]gpu.Process]) func(*gpu.Device) {
+		return func(d *gpu.Device) { change(d); d.Processes, d.ProcessesPartial = list, gpu.Of(false) }
 	}
 	for name, tt := range map[string]struct {
 		set     func(d *gpu.Device)
 		seconds int
 		want    gpu.Quality
 	}{
-		"Raven: always 100":             {by(apu(100, 200, 1200, 44), uses(1)), 12, gpu.Doubtful},
-		"Picasso: always 99":            {by(apu(99, 300, 1400, 39), uses(0, 3)), 8, gpu.Doubtful},
-		"stands at 64":                  {by(apu(64, 200, 1100, 41), uses(2)), 20, gpu.Doubtful},
+		"Raven: always 100":             {used(apu(100, 200, 1200, 44), uses(1)), 12, gpu.Doubtful},
+		"Picasso: always 99":            {used(apu(99, 300, 1400, 39), uses(0, 3)), 8, gpu.Doubtful},
+		"stands at 64":                  {used(apu(64, 200, 1100, 41), uses(2)), 20, gpu.Doubtful},
 		"nobody may see the clients":    {apu(100, 200, 1200, 44), 15, gpu.Doubtful},
-		"from the first reading on":     {by(apu(100, 200, 1200, 44), uses(1)), 0, gpu.Doubtful},
-		"a client works":                {by(apu(100, 1200, 1200, 71), uses(97)), 30, gpu.Good},
-		"a film at low clocks":          {by(apu(95, 300, 1200, 52), uses(88)), 30, gpu.Good},
-		"clocks are up, and it is warm": {by(apu(100, 1200, 1200, 74), uses(1)), 30, gpu.Good},
-		"warm, though nobody uses it":   {by(apu(100, 200, 1200, 78), uses(1)), 30, gpu.Good},
-		"with a draw": {by(func(d *gpu.Device) { apu(100, 200, 1200, 44)(d); d.Power.Draw = watts(9) }, uses(1)), 30,
+		"from the first reading on":     {used(apu(100, 200, 1200, 44), uses(1)), 0, gpu.Doubtful},
+		"a client works":                {used(apu(100, 1200, 1200, 71), uses(97)), 30, gpu.Good},
+		"a film at low clocks":          {used(apu(95, 300, 1200, 52), uses(88)), 30, gpu.Good},
+		"clocks are up, and it is warm": {used(apu(100, 1200, 1200, 74), uses(1)), 30, gpu.Good},
+		"warm, though nobody uses it":   {used(apu(100, 200, 1200, 78), uses(1)), 30, gpu.Good},
+		"with a draw": {used(func(d *gpu.Device) { apu(100, 200, 1200, 44)(d); d.Power.Draw = watts(9) }, uses(1)), 30,
 			gpu.Good}, // the rules of the answer know its power at rest
-		"stands at 0":                      {by(apu(0, 1150, 1200, 70), uses(91)), 15, gpu.Doubtful},
+		"stands at 0":                      {used(apu(0, 1150, 1200, 70), uses(91)), 15, gpu.Doubtful},
 		"clocks that somebody has set low": {apu(100, 350, 1200, 48), 30, gpu.Good},
 		"held at 300 MHz":                  {apu(100, 300, 2100, 55), 30, gpu.Good},
 		"held, and the driver says so": {func(d *gpu.Device) {
 			apu(100, 300, 2100, 45)(d)
 			d.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal)
 		}, 30, gpu.Good},
-		"held, and nobody is listed": {by(func(d *gpu.Device) {
+		"held, and nobody is listed": {used(func(d *gpu.Device) {
 			apu(100, 300, 2100, 55)(d)
 			d.Clocks.EventReasons = gpu.Of(gpu.ReasonHardwareSlowdown | gpu.ReasonHardwareThermal)
 		}, uses()), 30, gpu.Good},
-		"cold, flagged, and nobody is listed": {by(func(d *gpu.Device) {
+		"cold, flagged, and nobody is listed": {used(func(d *gpu.Device) {
 			apu(100, 200, 1200, 44)(d)
 			d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown)
 		}, uses()), 30, gpu.Doubtful},
-		"0 for a moment":          {by(apu(0, 1150, 1200, 70), uses(91)), 4, gpu.Good},
-		"0, and nobody uses it":   {by(apu(0, 200, 1200, 40), uses(1)), 30, gpu.Good},
-		"idle, and says how idle": {by(apu(3, 200, 1200, 40), uses(2)), 30, gpu.Good},
+		"0 for a moment":          {used(apu(0, 1150, 1200, 70), uses(91)), 4, gpu.Good},
+		"0, and nobody uses it":   {used(apu(0, 200, 1200, 40), uses(1)), 30, gpu.Good},
+		"idle, and says how idle": {used(apu(3, 200, 1200, 40), uses(2)), 30, gpu.Good},
 	} {
 		d := played(tt.seconds, func(_ int, d *gpu.Device) { tt.set(d) })
 		if got := d.Utilization.GPU; got.Quality() != tt.want {
@@ -170,7 +170,7 @@ func TestBusyCounters(t *testing.T) {
 		}
 	}
 	begins := func(s int, d *gpu.Device) { // the clocks follow
-		by(apu([]float64{2, 100}[min(s/10, 1)], []float64{200, 1200}[min(s/12, 1)], 1200, 44), uses([]float64{1, 97}[min(s/12, 1)]))(d)
+		used(apu([]float64{2, 100}[min(s/10, 1)], []float64{200, 1200}[min(s/12, 1)], 1200, 44), uses([]float64{1, 97}[min(s/12, 1)]))(d)
 	}
 	for _, seconds := range []int{9, 10, 11, 12, 30} {
 		if d := played(seconds, begins); d.Utilization.GPU.Quality() != gpu.Good {

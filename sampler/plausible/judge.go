@@ -63,10 +63,10 @@ func (m *memory) judge(d *gpu.Device, breaks int) {
 
 // A memory is what is known about a device from before its newest reading.
 type memory struct {
-	at     time.Time // of the newest reading; zero: none
-	breaks int
-	first  time.Time // the first reading since the last interruption
-	trail  []point
+	sampled time.Time // of the newest reading; zero: none
+	breaks  int
+	first   time.Time // the first reading since the last interruption
+	trail   []point
 
 	temp     float64 // as last read, believed or not
 	jumped   bool    // the newest temperature is too far from the previous one
@@ -85,7 +85,7 @@ type memory struct {
 
 // A point is one reading of the trail. NaN means absent or not believed.
 type point struct {
-	at                       time.Time
+	sampled                  time.Time
 	temp, power, busy, clock float64
 }
 
@@ -97,50 +97,50 @@ const (
 
 // meet takes the reading in, and reports whether it is new.
 func (m *memory) meet(d *gpu.Device, breaks int) (newer bool) {
-	at := d.SampledAt
-	if at.Equal(m.at) && !m.at.IsZero() && breaks == m.breaks {
+	sampled := d.SampledAt
+	if sampled.Equal(m.sampled) && !m.sampled.IsZero() && breaks == m.breaks {
 		return false
 	}
-	if since := at.Sub(m.at); breaks != m.breaks || since <= 0 || since > longest {
-		*m = memory{breaks: breaks, first: at, temp: none, joules: none, counter: none, watts: none, turned: m.turned, flags: m.flags}
+	if since := sampled.Sub(m.sampled); breaks != m.breaks || since <= 0 || since > longest {
+		*m = memory{breaks: breaks, first: sampled, temp: none, joules: none, counter: none, watts: none, turned: m.turned, flags: m.flags}
 		for i := range m.flags {
 			m.flags[i].since, m.flags[i].borne = time.Time{}, time.Time{}
 		}
 	}
-	m.at = at
+	m.sampled = sampled
 	return true
 }
 
 // leave adds a judged reading to the trail.
 func (m *memory) leave(v *view) {
-	p := point{m.at, v.temp, v.power, v.busy, v.clock}
+	p := point{m.sampled, v.temp, v.power, v.busy, v.clock}
 	switch n := len(m.trail); {
-	case n > 0 && m.trail[n-1].at.Equal(m.at):
+	case n > 0 && m.trail[n-1].sampled.Equal(m.sampled):
 		m.trail[n-1] = p
-	case n == 0 || m.at.Sub(m.trail[n-1].at) >= apart*3/4:
+	case n == 0 || m.sampled.Sub(m.trail[n-1].sampled) >= apart*3/4:
 		m.trail = append(m.trail, p)
 	}
-	for m.at.Sub(m.trail[0].at) > trailed {
+	for m.sampled.Sub(m.trail[0].sampled) > trailed {
 		m.trail = m.trail[1:]
 	}
 }
 
 // within returns the points of the last while, and whether they cover all of it.
 func (m *memory) within(last time.Duration) (points []point, covered bool) {
-	from := m.at.Add(-last)
-	i := slices.IndexFunc(m.trail, func(p point) bool { return !p.at.Before(from) })
+	begin := m.sampled.Add(-last)
+	i := slices.IndexFunc(m.trail, func(p point) bool { return !p.sampled.Before(begin) })
 	if i < 0 {
 		return nil, false
 	}
 	points = m.trail[i:]
-	return points, len(points) >= 4 && points[0].at.Sub(from) <= last/5
+	return points, len(points) >= 4 && points[0].sampled.Sub(begin) <= last/5
 }
 
 // span returns the lowest and highest value of a reading over points; NaN if one of them lacks it.
-func span(points []point, of func(*point) float64) (least, most float64) {
+func span(points []point, value func(*point) float64) (least, most float64) {
 	least, most = math.Inf(1), math.Inf(-1)
 	for i := range points {
-		v := of(&points[i])
+		v := value(&points[i])
 		if !reported(v) {
 			return none, none
 		}
@@ -200,7 +200,7 @@ func (m *memory) since(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0
 	}
-	return m.at.Sub(t)
+	return m.sampled.Sub(t)
 }
 
 // note records since when something is so.
@@ -209,7 +209,7 @@ func (m *memory) note(t *time.Time, so bool) {
 	case !so:
 		*t = time.Time{}
 	case t.IsZero():
-		*t = m.at
+		*t = m.sampled
 	}
 }
 

@@ -11,12 +11,12 @@ import (
 var start = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // played judges one reading per second of a device made by of, and returns the last.
-func played(seconds int, of func(second int, d *gpu.Device)) gpu.Device {
+func played(seconds int, set func(second int, d *gpu.Device)) gpu.Device {
 	j := plausible.New()
 	var out gpu.Device
 	for s := range seconds + 1 {
 		d := gpu.Device{State: gpu.StateOK, SampledAt: start.Add(time.Duration(s) * time.Second)}
-		of(s, &d)
+		set(s, &d)
 		all := []gpu.Device{d}
 		j.Judge(all, 0)
 		out = all[0]
@@ -24,7 +24,9 @@ func played(seconds int, of func(second int, d *gpu.Device)) gpu.Device {
 	return out
 }
 
-func once(of func(d *gpu.Device)) gpu.Device { return played(0, func(_ int, d *gpu.Device) { of(d) }) }
+func once(set func(d *gpu.Device)) gpu.Device {
+	return played(0, func(_ int, d *gpu.Device) { set(d) })
+}
 
 func celsius(v float64) gpu.Reading[gpu.Celsius] { return gpu.Of(gpu.Celsius(v)) }
 func watts(v float64) gpu.Reading[gpu.Watts]     { return gpu.Of(gpu.Watts(v)) }
@@ -267,12 +269,12 @@ func TestADeviceThatLeaves(t *testing.T) {
 // Judging the same reading twice gives the same result, and counts it once.
 func TestTheSameReadingTwice(t *testing.T) {
 	j := plausible.New()
-	for _, at := range []int{0, 1, 2, 2, 2} {
-		all := []gpu.Device{{State: gpu.StateOK, SampledAt: start.Add(time.Duration(at) * time.Second)}}
-		all[0].Thermal.GPU = celsius([]float64{40, 41, 110}[at])
+	for _, second := range []int{0, 1, 2, 2, 2} {
+		all := []gpu.Device{{State: gpu.StateOK, SampledAt: start.Add(time.Duration(second) * time.Second)}}
+		all[0].Thermal.GPU = celsius([]float64{40, 41, 110}[second])
 		j.Judge(all, 0)
-		if got := all[0].Thermal.GPU.Quality(); (at == 2) != (got == gpu.Doubtful) {
-			t.Errorf("second %d: %v", at, got)
+		if got := all[0].Thermal.GPU.Quality(); (second == 2) != (got == gpu.Doubtful) {
+			t.Errorf("second %d: %v", second, got)
 		}
 	}
 }

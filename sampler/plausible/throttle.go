@@ -77,7 +77,7 @@ func (m *memory) reasons(v *view) gpu.Reading[gpu.ClockEventReasons] {
 		}
 		switch {
 		case said == borneBy:
-			f.borne = m.at
+			f.borne = m.sampled
 		case !f.borne.IsZero() && m.since(f.borne) <= goesOnFor && !v.rests():
 			said = borneBy
 		}
@@ -178,9 +178,9 @@ func (v *view) couldBeSure(class int) bool {
 
 // nearHeat reports whether a sensor is close to its limit, and whether it is at its limit.
 func (v *view) nearHeat() (near, sure bool) {
-	is := func(t, limit, by, instead float64) {
+	is := func(t, limit, margin, instead float64) {
 		if reported(limit) {
-			near, sure = near || t >= limit-by, sure || t >= limit-min(by, nearSure)
+			near, sure = near || t >= limit-margin, sure || t >= limit-min(margin, nearSure)
 			return
 		}
 		near, sure = near || t >= instead, sure || t >= instead+10

@@ -51,12 +51,12 @@ const (
 func (m *memory) jumps(d *gpu.Device, newer bool) {
 	now := trusted(d.Thermal.GPU)
 	if newer {
-		by := now - m.temp
+		rise := now - m.temp
 		seconds := 0.0
 		if n := len(m.trail); n > 0 {
-			seconds = m.at.Sub(m.trail[n-1].at).Seconds()
+			seconds = m.sampled.Sub(m.trail[n-1].sampled).Seconds()
 		}
-		far := by > mostRise+perSecond*seconds || by < -mostFall-perSecond*seconds
+		far := rise > mostRise+perSecond*seconds || rise < -mostFall-perSecond*seconds
 		m.jumped = far && !m.jumped
 		m.temp = now
 	}
@@ -101,7 +101,7 @@ const stands = 2 * time.Second
 func (m *memory) deadSensors(d *gpu.Device) {
 	raw := float64(d.Power.Draw.Or(gpu.Watts(none)))
 	if !(raw == m.watts) {
-		m.watts, m.wattsAs = raw, m.at
+		m.watts, m.wattsAs = raw, m.sampled
 	}
 	v := see(d)
 	dead := d.Thermal.GPU.Quality() == gpu.Implausible && !reported(v.hottest())
@@ -109,9 +109,9 @@ func (m *memory) deadSensors(d *gpu.Device) {
 		return
 	}
 	switch limited := raw <= 1.1*v.limit; {
-	case m.at.Sub(m.wattsAs) >= stands && !limited:
+	case m.sampled.Sub(m.wattsAs) >= stands && !limited:
 		impossible(&d.Power.Draw)
-	case m.at.Sub(m.wattsAs) >= stands, !limited:
+	case m.sampled.Sub(m.wattsAs) >= stands, !limited:
 		doubt(&d.Power.Draw)
 	}
 }
@@ -123,7 +123,7 @@ func (m *memory) energy(d *gpu.Device, newer bool) {
 		most := 3 * or(limit(d), ofCard)
 		seconds := 0.0
 		if n := len(m.trail); n > 0 {
-			seconds = m.at.Sub(m.trail[n-1].at).Seconds()
+			seconds = m.sampled.Sub(m.trail[n-1].sampled).Seconds()
 		}
 		m.leapt = seconds > 0 && now-m.joules > most*(seconds+1)
 		m.joules = now
@@ -149,7 +149,7 @@ const (
 // reading goes into the trail.
 func (m *memory) standing(d *gpu.Device) {
 	v := see(d)
-	still := v.power > 0 && m.at.Sub(m.wattsAs) >= standsLong
+	still := v.power > 0 && m.sampled.Sub(m.wattsAs) >= standsLong
 	m.leave(v)
 	points, covered := m.within(standsLong)
 	if !still || !covered {
@@ -167,10 +167,10 @@ func (m *memory) standing(d *gpu.Device) {
 }
 
 // tails returns the upper bound of the lowest fifth of the points, and the lower bound of the highest fifth; NaN if one lacks the reading.
-func tails(points []point, of func(*point) float64) (low, high float64) {
+func tails(points []point, value func(*point) float64) (low, high float64) {
 	all := make([]float64, len(points))
 	for i := range points {
-		if all[i] = of(&points[i]); !reported(all[i]) {
+		if all[i] = value(&points[i]); !reported(all[i]) {
 			return none, none
 		}
 	}

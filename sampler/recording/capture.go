@@ -194,12 +194,12 @@ func (c *Capture) Reading(i int) *gpu.Snapshot {
 }
 
 // HasRaw reports whether the capture has raw files of a device.
-func (c *Capture) HasRaw() bool { return c.has(SysfsFile) || c.HasSMI() }
+func (c *Capture) HasRaw() bool { return c.contains(SysfsFile) || c.HasSMI() }
 
 // HasSMI reports whether the capture has output of nvidia-smi.
-func (c *Capture) HasSMI() bool { return c.has(SMIFolder + "/query-gpu") }
+func (c *Capture) HasSMI() bool { return c.contains(SMIFolder + "/query-gpu") }
 
-func (c *Capture) has(name string) bool {
+func (c *Capture) contains(name string) bool {
 	_, err := os.Stat(filepath.Join(c.Dir, filepath.FromSlash(name)))
 	return err == nil
 }

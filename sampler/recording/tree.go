@@ -136,8 +136,8 @@ func ParseTree(text []byte) (Tree, error) {
 		}
 		var e Entry
 		name, isHex = strings.TrimRight(string(head), "\r\n"), false
-		if file, to, is := strings.Cut(name, " -> "); is {
-			name, e.Link = file, to
+		if file, target, is := strings.Cut(name, " -> "); is {
+			name, e.Link = file, target
 		} else if file, note, is := strings.Cut(strings.TrimSuffix(name, ")"), " ("); is {
 			name, isHex = file, note == "hex"
 			if op, errno, is := strings.Cut(note, ": "); is && errnos[errno] != 0 && (op == "open" || op == "read") {
@@ -177,11 +177,11 @@ func Name(name string) bool {
 
 // inside reports whether a link stays below the root. A link to a device ("/dev/dri/card0") is the text of a descriptor, and is never
 // followed.
-func inside(name, to string) bool {
-	if strings.HasPrefix(to, "/dev/") {
+func inside(name, target string) bool {
+	if strings.HasPrefix(target, "/dev/") {
 		return true
 	}
-	return !path.IsAbs(to) && filepath.IsLocal(path.Join(path.Dir(name), to))
+	return !path.IsAbs(target) && filepath.IsLocal(path.Join(path.Dir(name), target))
 }
 
 // Unpack writes the tree, with its links, below a folder. Unreadable files are empty; see Reader.

@@ -79,12 +79,12 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	read := proc.Reader(procRoot, sysfs.Reader(sysRoot, drm.ReadFile))
 	holders := drm.NewHolders(procRoot, sysRoot)
 	holders.Clock = cfg.Clock
-	if has(sysfs, "bus/pci/drivers/amdgpu/") {
+	if hasPrefix(sysfs, "bus/pci/drivers/amdgpu/") {
 		r.sources = append(r.sources, amd.New(amd.Config{
 			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Clock: cfg.Clock, Log: quiet(cfg.Log),
 		}))
 	}
-	if has(sysfs, "bus/pci/drivers/i915/") || has(sysfs, "bus/pci/drivers/xe/") {
+	if hasPrefix(sysfs, "bus/pci/drivers/i915/") || hasPrefix(sysfs, "bus/pci/drivers/xe/") {
 		r.sources = append(r.sources, intel.New(intel.Config{
 			SysfsRoot: sysRoot, ProcRoot: procRoot, Deadline: cfg.Deadline, Holders: holders, Read: read, Clock: cfg.Clock, Log: quiet(cfg.Log),
 		}))
@@ -95,7 +95,7 @@ func openRaw(c *recording.Capture, cfg Config) (_ *raw, err error) {
 	return r, nil
 }
 
-func has(t recording.Tree, prefix string) bool {
+func hasPrefix(t recording.Tree, prefix string) bool {
 	for name := range t {
 		if strings.HasPrefix(name, prefix) {
 			return true

@@ -173,9 +173,9 @@ func (s *Source) play(now time.Time) *gpu.Snapshot {
 	}
 	passed := now.Sub(s.began)
 	round := int(passed / s.lasts())
-	at := c.Time(0).Add(passed % s.lasts())
+	moment := c.Time(0).Add(passed % s.lasts())
 	i := 0
-	for i+1 < c.Len() && !c.Time(i+1).After(at) {
+	for i+1 < c.Len() && !c.Time(i+1).After(moment) {
 		i++
 	}
 	snap := c.Reading(i)
@@ -218,12 +218,12 @@ func (s *Source) measure(first, last *gpu.Snapshot) {
 		}
 		earlier, gains := counters(before), []float64(nil)
 		for k, c := range counters(d) {
-			from, ok := earlier[k].value()
-			to, ok2 := c.value()
+			before, ok := earlier[k].value()
+			after, ok2 := c.value()
 			if !ok || !ok2 {
-				from = to
+				before = after
 			}
-			gains = append(gains, max(to-from, 0))
+			gains = append(gains, max(after-before, 0))
 		}
 		s.gains[d.UUID] = gains
 	}

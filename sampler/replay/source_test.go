@@ -22,19 +22,19 @@ var then = time.Date(2026, 3, 14, 15, 9, 26, 0, time.UTC)
 
 // reading returns a machine's report at a time after the first reading.
 func reading(after time.Duration) *gpu.Snapshot {
-	at := then.Add(after)
+	now := then.Add(after)
 	d := gpu.Device{
 		Identity: gpu.Identity{
 			UUID: "GPU-1", Node: "host-1", Vendor: gpu.NVIDIA, Source: gpu.SourceNVML, Name: "NVIDIA Test", PCI: "0000:01:00.0",
 		},
-		State: gpu.StateOK, Since: then.Add(-time.Hour), SampledAt: at,
+		State: gpu.StateOK, Since: then.Add(-time.Hour), SampledAt: now,
 	}
 	d.Thermal.GPU = gpu.Of(gpu.Celsius(40 + after.Seconds()))
 	d.Power.Energy = gpu.Of(gpu.Joules(1000 + 20*after.Seconds()))
 	d.PCIe.Replays = gpu.Of(uint64(after.Seconds()))
 	d.Memory.Used, d.Memory.Total = gpu.DoubtfulOf[gpu.Bytes](9), gpu.Absent[gpu.Bytes](gpu.NotPermitted)
 	return &gpu.Snapshot{
-		Time: at, Node: "host-1", Source: gpu.SourceNVML, Devices: []gpu.Device{d},
+		Time: now, Node: "host-1", Source: gpu.SourceNVML, Devices: []gpu.Device{d},
 		Drivers: []gpu.Driver{{Source: gpu.SourceNVML, Version: gpu.Of("550.54.15")}},
 		Host:    &gpu.Host{Hostname: "host-1"},
 	}
@@ -106,13 +106,13 @@ func TestPace(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := &snap.Devices[0]
-		at := began.Add(time.Duration(tt.round)*10*time.Second + time.Duration(tt.second)*time.Second)
+		now := began.Add(time.Duration(tt.round)*10*time.Second + time.Duration(tt.second)*time.Second)
 		want := gpu.Of(gpu.Celsius(40 + tt.second))
-		if d.Thermal.GPU != want || !d.SampledAt.Equal(at) || !snap.Time.Equal(at) || snap.Breaks != tt.round {
+		if d.Thermal.GPU != want || !d.SampledAt.Equal(now) || !snap.Time.Equal(now) || snap.Breaks != tt.round {
 			t.Errorf("after %v: %v of %v in round %d, want %v of %v in round %d",
-				tt.after, d.Thermal.GPU, d.SampledAt, snap.Breaks, want, at, tt.round)
+				tt.after, d.Thermal.GPU, d.SampledAt, snap.Breaks, want, now, tt.round)
 		}
-		if want := at.Add(-time.Hour - time.Duration(tt.second)*time.Second); !d.Since.Equal(want) {
+		if want := now.Add(-time.Hour - time.Duration(tt.second)*time.Second); !d.Since.Equal(want) {
 			t.Errorf("after %v: since %v, want %v", tt.after, d.Since, want)
 		}
 	}

@@ -19,11 +19,11 @@ import (
 // one starts to watch.
 func TestAnswersNameTheJob(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:64"} {
-		for from := time.Duration(0); from < cycle; from += 7*time.Minute + 20*time.Second {
-			t.Run(fmt.Sprint(profile, " from ", from), func(t *testing.T) {
+		for begin := time.Duration(0); begin < cycle; begin += 7*time.Minute + 20*time.Second {
+			t.Run(fmt.Sprint(profile, " from ", begin), func(t *testing.T) {
 				nodes, c := newNodes(t, profile)
 				for _, s := range nodes {
-					c.t = start.Add(from)
+					c.t = start.Add(begin)
 					checkAnswers(t, s, c)
 				}
 			})
@@ -45,9 +45,9 @@ func checkAnswers(t *testing.T, s *Source, c *clock) {
 		answer := &stage.Next(snap).Answer
 		for k, d := range s.devices {
 			m := d.moment(c.t)
-			l, at := m.tape.job.at(int(m.second)-1, 0), m.tape.at(m.second)
+			l, sample := m.tape.job.loadAt(int(m.second)-1, 0), m.tape.sampleAt(m.second)
 			works := l.held && l.gpu+l.enc > 30
-			past[k] = append(past[k], reading{works, works && at.gpu+at.enc > 5})
+			past[k] = append(past[k], reading{works, works && sample.gpu+sample.enc > 5})
 			if f, _ := d.fault(&m); f != nil {
 				past[k] = nil
 			}
@@ -67,13 +67,13 @@ func (d *device) contradicts(a *explain.DeviceAnswer, m *moment, past []reading)
 	}
 	var program string
 	for _, p := range m.tape.job.Processes {
-		if p.at(m.second) && p.Type != gpu.TypeGraphics && p.Share > 0 {
+		if p.runsAt(m.second) && p.Type != gpu.TypeGraphics && p.Share > 0 {
 			program = cmp.Or(program, p.Facts.Program.Or(""))
 		}
 	}
 	// A change needs three readings, or all of them if there were fewer.
 	last := func(n int) []reading { return past[max(len(past)-n, 0):] }
-	none := func(of []reading, is func(reading) bool) bool { return !slices.ContainsFunc(of, is) }
+	none := func(list []reading, is func(reading) bool) bool { return !slices.ContainsFunc(list, is) }
 	missed := 0
 	for _, r := range last(7) {
 		if !r.shown {

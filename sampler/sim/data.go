@@ -44,10 +44,10 @@ var inStock = sync.OnceValue(func() *stock {
 })
 
 // decode rejects unused fields.
-func decode(text []byte, to any) error {
+func decode(text []byte, out any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	return decoder.Decode(to)
+	return decoder.Decode(out)
 }
 
 const (

@@ -158,7 +158,7 @@ func (d *device) read(dev *gpu.Device, m *moment, now time.Time) {
 		since = now
 	}
 	dev.State, dev.Since, dev.SampledAt, dev.Readings = gpu.StateOK, since, now, d.fixed
-	s := m.tape.at(m.second)
+	s := m.tape.sampleAt(m.second)
 	if d.instances == nil { // the classic calls don't know MIG instances
 		d.readWork(dev, &s)
 	}
@@ -336,14 +336,14 @@ func (d *device) processes(m *moment, s *sample) []gpu.Process {
 	var alive int
 	var shares float64
 	for i := range list {
-		if list[i].at(m.second) {
+		if list[i].runsAt(m.second) {
 			alive++
 			shares += list[i].Share
 		}
 	}
 	out := make([]gpu.Process, 0, alive)
 	for i := range list {
-		if p := &list[i]; p.at(m.second) {
+		if p := &list[i]; p.runsAt(m.second) {
 			out = append(out, p.Process)
 			d.run(&out[len(out)-1], p, i, m, s, p.Share/max(shares, 1e-9))
 		}

@@ -27,8 +27,8 @@ func nodeHost(h host, number int) host {
 	return h
 }
 
-func scaled[T ~float64 | ~uint64](r gpu.Reading[T], by float64) gpu.Reading[T] {
-	return gpu.Map(r, func(v T) T { return T(float64(v) * by) })
+func scaled[T ~float64 | ~uint64](r gpu.Reading[T], factor float64) gpu.Reading[T] {
+	return gpu.Map(r, func(v T) T { return T(float64(v) * factor) })
 }
 
 // readHost reads the machine; moments and devices are those of the same reading.

@@ -19,8 +19,8 @@ const (
 
 func (p *process) service() bool { return p.To == 0 }
 
-// at reports whether the process exists in a second of the cycle.
-func (p *process) at(second float64) bool {
+// runsAt reports whether the process exists in a second of the cycle.
+func (p *process) runsAt(second float64) bool {
 	return p.service() || second >= float64(p.From) && second < float64(p.To)
 }
 
@@ -41,8 +41,8 @@ type load struct {
 	blink                            bool // the utilization counter misses the work
 }
 
-// at returns the load in a second, for one of several devices that share the job.
-func (j *job) at(second, grain int) load {
+// loadAt returns the load in a second, for one of several devices that share the job.
+func (j *job) loadAt(second, grain int) load {
 	seed := mix(seedOf(j.name), uint64(grain))
 	noise := signed(mix(seed+4, uint64(second)))
 	i := slices.IndexFunc(j.Phases, func(p phase) bool { return second >= p.From && second < p.To })
@@ -70,7 +70,7 @@ func (j *job) at(second, grain int) load {
 // computes reports whether a compute context is open in a second.
 func (j *job) computes(second int) bool {
 	return slices.ContainsFunc(j.Processes, func(p process) bool {
-		return p.Type == gpu.TypeCompute && p.at(float64(second))
+		return p.Type == gpu.TypeCompute && p.runsAt(float64(second))
 	})
 }
 
@@ -80,7 +80,7 @@ func (j *job) cores(second int, s *sample) (busy float32) {
 		return 0
 	}
 	for i := range j.Processes {
-		if p := &j.Processes[i]; p.at(float64(second)) {
+		if p := &j.Processes[i]; p.runsAt(float64(second)) {
 			busy += float32(cpuOf(p, s) / 100)
 		}
 	}

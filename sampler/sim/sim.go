@@ -80,7 +80,7 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 			d.started, d.booted = started, s.booted
 			d.identity.DriverVersion = s.driver.Version
 			boot := d.moment(s.booted)
-			d.spent = d.energyBefore(&boot) + boot.tape.at(boot.second).energy
+			d.spent = d.energyBefore(&boot) + boot.tape.sampleAt(boot.second).energy
 		}
 	}
 	return nodes, nil

@@ -131,7 +131,7 @@ func TestReadingsOfProducts(t *testing.T) {
 			if got := readings(d); !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("qualities = %v\nwant        %v", got, tt.want)
 			}
-			if on, ok := d.Modes.DisplayActive.Get(); !ok || on != tt.display {
+			if active, ok := d.Modes.DisplayActive.Get(); !ok || active != tt.display {
 				t.Errorf("display active = %v, want %v", d.Modes.DisplayActive, tt.display)
 			}
 		})
@@ -330,19 +330,19 @@ func checkHost(t *testing.T, h *gpu.Host, s *Source) {
 
 func TestSameTimeSameReadings(t *testing.T) {
 	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:24"} {
-		as, at := newNodes(t, profile)
+		left, right := newNodes(t, profile)
 		bs, bt := newNodes(t, profile)
-		for k, a := range as {
-			at.t = start
+		for k, a := range left {
+			right.t = start
 			first := read(t, a)
 			for i := range 40 {
-				at.t = start.Add(time.Duration(i*i) * 37 * time.Second)
-				bt.t = at.t
+				right.t = start.Add(time.Duration(i*i) * 37 * time.Second)
+				bt.t = right.t
 				if !reflect.DeepEqual(read(t, a), read(t, bs[k])) {
-					t.Fatalf("%s: two sources differ at %v", profile, at.t)
+					t.Fatalf("%s: two sources differ at %v", profile, right.t)
 				}
 			}
-			at.t = start
+			right.t = start
 			if !reflect.DeepEqual(read(t, a), first) {
 				t.Errorf("%s: the same moment reads differently after others were read", profile)
 			}
@@ -611,7 +611,7 @@ func TestEnergyIsTheIntegralOfPower(t *testing.T) {
 
 func (d *device) now(t time.Time) sample {
 	m := d.moment(t)
-	return m.tape.at(m.second)
+	return m.tape.sampleAt(m.second)
 }
 
 func TestTrafficIsTheIntegralOfItsRate(t *testing.T) {

@@ -33,7 +33,7 @@ func record(p *product, s site, j *job) *tape {
 	m, t := newMachine(p, s), &tape{job: j}
 	loads := make([]load, cycleSeconds)
 	for second := range loads {
-		loads[second] = j.at(second, s.grain)
+		loads[second] = j.loadAt(second, s.grain)
 		m.step(loads[second])
 	}
 	m.energy = 0
@@ -46,8 +46,8 @@ func record(p *product, s site, j *job) *tape {
 	return t
 }
 
-// at returns the state between two samples. Energy is the integral of the power.
-func (t *tape) at(second float64) sample {
+// sampleAt returns the state between two samples. Energy is the integral of the power.
+func (t *tape) sampleAt(second float64) sample {
 	k := min(int(second), cycleSeconds-1)
 	in := second - float64(k)
 	s, next := t.samples[k], &t.samples[k+1]
@@ -195,8 +195,8 @@ func (m *machine) turnFan() {
 	case m.turning && max(m.felt, m.temp) <= f.Off && m.turns >= f.Least:
 		m.turning, m.turns = false, 0
 	}
-	const from, full = 50, 90 // °C: the curve leaves the minimum, and reaches 100 %
-	m.target = min(100, f.Min+max(0, m.felt-from)/(full-from)*(100-f.Min))
+	const begin, full = 50, 90 // °C: the curve leaves the minimum, and reaches 100 %
+	m.target = min(100, f.Min+max(0, m.felt-begin)/(full-begin)*(100-f.Min))
 	switch {
 	case !m.turning:
 		m.target, m.fan = 0, 0
@@ -249,7 +249,7 @@ func (m *machine) sample(l load) sample {
 }
 
 // toward moves a value toward its goal for a second.
-func toward(v, to, stays float64) float64 { return to + (v-to)*stays }
+func toward(v, goal, stays float64) float64 { return goal + (v-goal)*stays }
 
 // stays returns what remains of a difference after a second, for a time constant.
 func stays(constant float64) float64 { return math.Exp(-1 / constant) }

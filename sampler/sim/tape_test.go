@@ -226,7 +226,7 @@ func TestAnHourIsPhysical(t *testing.T) {
 
 func (d *device) spentUntil(t time.Time) float64 {
 	m := d.moment(t)
-	return d.energyBefore(&m) + m.tape.at(m.second).energy
+	return d.energyBefore(&m) + m.tape.sampleAt(m.second).energy
 }
 
 // At time 0 a device has a past: one that has worked for hours is warm, one that rests is cool.

@@ -207,7 +207,7 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 	var fields strings.Builder
 	for _, f := range []struct {
 		name, key string
-		of        func(fakenvml.GPU, string) string
+		value     func(fakenvml.GPU, string) string
 	}{
 		{"driver_version", "", func(fakenvml.GPU, string) string { return "550.54.15" }},
 		{"count", "", func(fakenvml.GPU, string) string { return fmt.Sprint(len(gpus)) }},
@@ -250,10 +250,10 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 	} {
 		values := make([]string, len(gpus))
 		for i, g := range gpus {
-			if f.of == nil {
+			if f.value == nil {
 				values[i] = fmt.Sprint(i)
 			} else {
-				values[i] = f.of(g, f.key)
+				values[i] = f.value(g, f.key)
 			}
 		}
 		fmt.Fprintf(&fields, "%s = %s\n", f.name, strings.Join(values, " | "))
@@ -263,11 +263,11 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 	xml := "<?xml version=\"1.0\" ?>\n<nvidia_smi_log>\n<driver_version>550.54.15</driver_version>\n<cuda_version>12.4</cuda_version>\n"
 	degrees := text("%.0f C", 1)
 	for i, g := range gpus {
-		of := func(f func(fakenvml.GPU, string) string, key string) string { return strings.Trim(f(g, key), "[]") }
+		trimmed := func(f func(fakenvml.GPU, string) string, key string) string { return strings.Trim(f(g, key), "[]") }
 		architecture := map[string]string{"8": "Ada Lovelace", "9": "Hopper"}[g["architecture"]]
 		rows := "N/A"
 		if _, ok := g["remapped_correctable"]; ok {
-			yes := func(key string) string { return of(word("No", "Yes"), key) }
+			yes := func(key string) string { return trimmed(word("No", "Yes"), key) }
 			rows = fmt.Sprintf("<remapped_row_corr>%s</remapped_row_corr><remapped_row_unc>%s</remapped_row_unc>"+
 				"<remapped_row_pending>%s</remapped_row_pending><remapped_row_failure>%s</remapped_row_failure>",
 				g["remapped_correctable"], g["remapped_uncorrectable"], yes("remap_pending"), yes("remap_failed"))
@@ -281,9 +281,9 @@ func printed(gpus []fakenvml.GPU) map[string][]byte {
 <max_clocks><video_clock>%[11]s</video_clock></max_clocks><remapped_rows>%[12]s</remapped_rows>
 <gpu_virtualization_mode><virtualization_mode>%[13]s</virtualization_mode></gpu_virtualization_mode>
 </gpu>
-`, strings.ToUpper(g["pci"]), architecture, g["uuid"], of(plain, "pcie_replays"), of(mebi, "bar1_total"), of(mebi, "bar1_used"),
-			of(degrees, "threshold0"), of(degrees, "threshold1"), of(degrees, "threshold5"), of(degrees, "threshold2"), of(mhz, "max_clock3"), rows,
-			of(word("None", "Pass-Through", "VGPU", "Host VGPU", "Host VSGA"), "virtualization"))
+`, strings.ToUpper(g["pci"]), architecture, g["uuid"], trimmed(plain, "pcie_replays"), trimmed(mebi, "bar1_total"), trimmed(mebi, "bar1_used"),
+			trimmed(degrees, "threshold0"), trimmed(degrees, "threshold1"), trimmed(degrees, "threshold5"), trimmed(degrees, "threshold2"), trimmed(mhz, "max_clock3"), rows,
+			trimmed(word("None", "Pass-Through", "VGPU", "Host VGPU", "Host VSGA"), "virtualization"))
 		pmon += processLine(i, g)
 	}
 	return map[string][]byte{"query-gpu": []byte(fields.String()), "pmon": []byte(pmon), "query.xml": []byte(xml + "</nvidia_smi_log>\n")}
@@ -297,8 +297,8 @@ func processLine(i int, g fakenvml.GPU) string {
 		return fmt.Sprintf("%5d          -     -      -      -      -      -      -      -      -      -    -\n", i)
 	}
 	used := [4]string{"-", "-", "-", "-"}
-	var at string
-	if n, _ := fmt.Sscan(g["sample000"], &pid, &at, &used[0], &used[1], &used[2], &used[3]); n < 6 {
+	var stamp string
+	if n, _ := fmt.Sscan(g["sample000"], &pid, &stamp, &used[0], &used[1], &used[2], &used[3]); n < 6 {
 		used = [4]string{"-", "-", "-", "-"}
 	}
 	return fmt.Sprintf("%5d %10d %5s %6s %6s %6s %6s      -      - %6d      0    a name\n",

@@ -61,7 +61,7 @@ func (s *Source) watch(now time.Time) {
 	m, ids := &s.pmon, s.only()
 	told := ids != "" || len(s.loops) == 1 && s.loops[0].keys == nil
 	if m.running {
-		late := now.Sub(m.at) > s.patience() && now.Sub(m.began) > s.patience()+5*s.cfg.Deadline
+		late := now.Sub(m.read) > s.patience() && now.Sub(m.began) > s.patience()+5*s.cfg.Deadline
 		if ids != m.ids || late {
 			m.stop()
 		}
@@ -137,12 +137,12 @@ func (s *Source) detail(now time.Time) {
 		defer stop()
 		out := &limited{most: longestXML}
 		err := s.run(ctx, out, io.Discard, args...)
-		at := s.cfg.Clock.Now()
+		now := s.cfg.Clock.Now()
 		doc, parseErr := parseXML(out.Bytes())
 		all := make(map[string]*details, len(doc.GPUs))
 		instances := false
 		for _, g := range doc.GPUs {
-			all[g.key()] = &details{gpuElement: g, at: at}
+			all[g.key()] = &details{gpuElement: g, read: now}
 			instances = instances || len(g.Instances.List) > 0
 		}
 		var names map[string]map[string]instanceName
@@ -164,13 +164,13 @@ func (s *Source) detail(now time.Time) {
 		s.flying--
 		delete(s.lingering, "xml")
 		s.stopDetails = nil
-		s.takeDetails(all, doc.CUDA, at)
+		s.takeDetails(all, doc.CUDA, now)
 		s.wake()
 	}()
 }
 
 // takeDetails stores the XML's answer, and decides when to run it again.
-func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time) {
+func (s *Source) takeDetails(all map[string]*details, cuda string, now time.Time) {
 	s.detailed = true
 	pause := seldom
 	if len(all) == 0 {
@@ -195,7 +195,7 @@ func (s *Source) takeDetails(all map[string]*details, cuda string, at time.Time)
 	if v := name(value(cuda)); v.Present() {
 		s.driver.CUDA = v
 	}
-	s.detailsDue = at.Add(pause)
+	s.detailsDue = now.Add(pause)
 }
 
 // compose builds a device from its newest line, the XML and the processes. The caller holds the lock.
@@ -211,11 +211,11 @@ func (s *Source) joined(h *heard, now time.Time) gpu.Device {
 	r, x := h.row, s.detailsOf(h)
 	r.says = slices.Clone(r.says)
 	d := &r.device
-	d.SampledAt = h.at
+	d.SampledAt = h.read
 	d.Fans.Fans = slices.Clone(d.Fans.Fans)
 	if x != nil && h.unread != "" { // the line is unreadable, but the document is not
 		x.row(&r)
-		d.SampledAt, d.DriverVersion = x.at, s.driver.Version
+		d.SampledAt, d.DriverVersion = x.read, s.driver.Version
 	}
 	s.judgeDevice(&r, x, now)
 	if x == nil {
@@ -227,7 +227,7 @@ func (s *Source) joined(h *heard, now time.Time) gpu.Device {
 	if s.cfg.PCIeThroughput {
 		x.traffic(&d.Activity)
 	}
-	if now.Sub(x.at) > 3*seldom {
+	if now.Sub(x.read) > 3*seldom {
 		staleDetails(d)
 	}
 	if d.Modes.MIG.Or(false) {
@@ -249,7 +249,7 @@ func (s *Source) detailsOf(h *heard) *details {
 // judgeDevice adds the driver's persistent complaints to a device.
 func (s *Source) judgeDevice(r *row, x *details, now time.Time) {
 	says, known := r.says, r.known
-	if x != nil && !known && now.Sub(x.at) <= 3*seldom {
+	if x != nil && !known && now.Sub(x.read) <= 3*seldom {
 		more, is := x.says()
 		for _, kind := range more {
 			if !slices.Contains(says, kind) {
@@ -276,12 +276,12 @@ func setProcesses(d *gpu.Device, all gpu.Reading[[]gpu.Process]) {
 
 // processes returns those of the newest round of pmon or, if pmon lacks them, of the XML.
 func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading[[]gpu.Process] {
-	round, at := s.pmon.newest(now)
+	round, read := s.pmon.newest(now)
 	index := d.VendorIndex.Or(-1)
 	covered := slices.ContainsFunc(round, func(u usage) bool { return u.gpu == index })
 	switch {
 	case covered && !d.Modes.MIG.Or(false):
-		if now.Sub(at) > s.patience() {
+		if now.Sub(read) > s.patience() {
 			return gpu.Absent[[]gpu.Process](gpu.Stale)
 		}
 		return gpu.Of(s.pmon.processes(round, d))
@@ -289,7 +289,7 @@ func (s *Source) processes(d *gpu.Device, x *details, now time.Time) gpu.Reading
 		return gpu.Reading[[]gpu.Process]{}
 	case !s.pmon.off && !d.Modes.MIG.Or(false) && s.pmon.barren == 0 && len(round) == 0: // it has not printed anything yet
 		return gpu.Reading[[]gpu.Process]{}
-	case now.Sub(x.at) > 3*max(sometimes, s.cfg.period()):
+	case now.Sub(x.read) > 3*max(sometimes, s.cfg.period()):
 		return gpu.Absent[[]gpu.Process](gpu.Stale)
 	default:
 		return x.processes(d)

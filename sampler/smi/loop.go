@@ -56,17 +56,17 @@ func (l *loop) whole(expected int) bool {
 // A heard is a device's newest line.
 type heard struct {
 	row
-	at      time.Time
+	read    time.Time
 	spacing time.Duration // time since the previous line
 }
 
 // fresh reports whether the line is as new as it can be.
 func (h *heard) fresh(now time.Time, period time.Duration) bool {
-	return now.Sub(h.at) <= 2*max(h.spacing, period)
+	return now.Sub(h.read) <= 2*max(h.spacing, period)
 }
 
 // due is when the next line is expected.
-func (h *heard) due(period time.Duration) time.Time { return h.at.Add(max(h.spacing, period)) }
+func (h *heard) due(period time.Duration) time.Time { return h.read.Add(max(h.spacing, period)) }
 
 // spawn runs a command on its own goroutine. It calls line for each line, and ended when the command has ended, both with the lock held.
 // The caller holds the lock.
@@ -156,10 +156,10 @@ func (s *Source) hear(l *loop, text string) {
 	if s.rows[r.key] == nil && len(s.rows) >= mostDevices {
 		return
 	}
-	h := &heard{row: r, at: now}
+	h := &heard{row: r, read: now}
 	before := s.rows[r.key]
 	if before != nil && l.seen[r.key] > 0 {
-		h.spacing = min(now.Sub(before.at), s.cfg.Deadline)
+		h.spacing = min(now.Sub(before.read), s.cfg.Deadline)
 	}
 	s.rows[r.key] = h
 	s.dropTwin(h)

@@ -119,13 +119,13 @@ func (w *watch) change(do func()) {
 
 // A listener records when the source has received something.
 type listener struct {
-	w  *watch
-	c  *command
-	to io.Writer
+	w   *watch
+	c   *command
+	out io.Writer
 }
 
 func (l *listener) Write(b []byte) (int, error) {
-	n, err := l.to.Write(b)
+	n, err := l.out.Write(b)
 	l.w.change(func() { l.c.heard = l.w.clock.Now() })
 	return n, err
 }

@@ -111,8 +111,8 @@ func lineOf(q query, fields map[string]string) string {
 
 // usual returns a value of the field's form.
 func usual(f field) value {
-	of := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
-	return of[slices.IndexFunc(of, f.form)]
+	values := []value{"1", "Disabled", "P0", "0x0", "Default", "None"}
+	return values[slices.IndexFunc(values, f.form)]
 }
 
 var all = query(fields)
@@ -252,16 +252,16 @@ func TestPmonLines(t *testing.T) {
 
 // A round has each process once; an ended process is missing in the next.
 func TestRounds(t *testing.T) {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	r := rounds{}
 	say := func(text string, after time.Duration) {
-		at = at.Add(after)
-		if !r.add(text, at) {
+		now = now.Add(after)
+		if !r.add(text, now) {
 			t.Errorf("%q is no line", text)
 		}
 	}
 	pids := func(later time.Duration) (out []int) {
-		round, _ := r.newest(at.Add(later))
+		round, _ := r.newest(now.Add(later))
 		for _, u := range round {
 			out = append(out, u.pid)
 		}
@@ -292,7 +292,7 @@ func TestRounds(t *testing.T) {
 
 	d := gpu.Device{}
 	d.VendorIndex, d.Utilization.GPU = gpu.Of(0), gpu.Of(gpu.Percent(50))
-	round, _ := r.newest(at.Add(quiet))
+	round, _ := r.newest(now.Add(quiet))
 	if p := r.processes(round, &d); len(p) != 1 || p[0].SM != gpu.Of(gpu.Percent(0)) {
 		t.Errorf("a device that takes samples has none of %+v", p)
 	}
@@ -478,7 +478,7 @@ func FuzzXML(f *testing.F) {
 		for _, g := range doc.GPUs {
 			d := gpu.Device{}
 			d.Source, d.UUID = gpu.SourceNvidiaSMI, "GPU-1"
-			x := details{gpuElement: g, at: time.Unix(1, 0)}
+			x := details{gpuElement: g, read: time.Unix(1, 0)}
 			x.setInstances(names["GPU-1"], "a card")
 			d.Modes.MIG = flag(x.MIG)
 			x.fill(&d)
@@ -500,14 +500,14 @@ func FuzzPmon(f *testing.F) {
 	}
 	f.Add("# gpu pid type sm mem enc dec fb command\n0 1 C 31337 -1 nan 4294967295 99999999999999 x\n0 1 G - - - - - -\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		r, at := rounds{}, time.Unix(1, 0)
+		r, now := rounds{}, time.Unix(1, 0)
 		for line := range strings.Lines(text) {
-			r.add(strings.TrimRight(line, "\r\n"), at)
-			at = at.Add(time.Millisecond)
+			r.add(strings.TrimRight(line, "\r\n"), now)
+			now = now.Add(time.Millisecond)
 		}
 		d := gpu.Device{}
 		d.Source, d.UUID, d.VendorIndex, d.Memory.Total = gpu.SourceNvidiaSMI, "GPU-1", gpu.Of(0), gpu.Of(gpu.Bytes(1<<34))
-		round, _ := r.newest(at.Add(quiet))
+		round, _ := r.newest(now.Add(quiet))
 		setProcesses(&d, gpu.Of(r.processes(round, &d)))
 		for _, problem := range checked(d) {
 			t.Error(problem)

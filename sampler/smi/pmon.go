@@ -37,7 +37,7 @@ func headerOf(line string) (header, bool) {
 func (h header) parse(line string) (u usage, ok bool) {
 	parts := strings.Fields(line)
 	whole := len(h)
-	if at, last := h["command"]; last && at == len(h)-1 { // the command may be empty, or contain spaces
+	if index, last := h["command"]; last && index == len(h)-1 { // the command may be empty, or contain spaces
 		whole--
 	}
 	if len(h) == 0 || len(parts) < whole {
@@ -101,7 +101,7 @@ type rounds struct {
 	header header
 	now    []usage // the round being printed
 	last   []usage // the previous round
-	at     time.Time
+	read   time.Time
 	lastAt time.Time
 	seen   map[usage]bool
 	// samples are the devices for which a process's share was ever printed: then "-" means none.
@@ -121,8 +121,8 @@ func (r *rounds) add(line string, now time.Time) bool {
 		return false
 	}
 	id := usage{gpu: u.gpu, pid: u.pid, kind: u.kind}
-	if n := len(r.now); n > 0 && (r.seen[id] || u.gpu < r.now[n-1].gpu || now.Sub(r.at) >= quiet || n == mostLines) {
-		r.last, r.lastAt = r.now, r.at
+	if n := len(r.now); n > 0 && (r.seen[id] || u.gpu < r.now[n-1].gpu || now.Sub(r.read) >= quiet || n == mostLines) {
+		r.last, r.lastAt = r.now, r.read
 		r.now, r.seen = nil, nil
 	}
 	if r.seen == nil {
@@ -131,7 +131,7 @@ func (r *rounds) add(line string, now time.Time) bool {
 	if r.samples == nil {
 		r.samples = map[int]bool{}
 	}
-	r.now, r.at, r.seen[id] = append(r.now, u), now, true
+	r.now, r.read, r.seen[id] = append(r.now, u), now, true
 	for _, v := range []value{u.sm, u.bandwidth, u.encoder, u.decoder} {
 		if _, is := v.number(); is {
 			r.samples[u.gpu] = true
@@ -142,8 +142,8 @@ func (r *rounds) add(line string, now time.Time) bool {
 
 // newest returns the newest complete round, and when it was printed; none while the first is being printed.
 func (r *rounds) newest(now time.Time) ([]usage, time.Time) {
-	if now.Sub(r.at) >= quiet {
-		return r.now, r.at
+	if now.Sub(r.read) >= quiet {
+		return r.now, r.read
 	}
 	return r.last, r.lastAt
 }

@@ -226,8 +226,8 @@ func (r *recorded) rows(fields []string, ids string) error {
 	}
 	for i := range devices {
 		address, _ := busAddress(value(all["pci.bus_id"].values[i]))
-		of := []string{all["index"].values[i], all["uuid"].values[i], all["pci.bus_id"].values[i], address}
-		if ids != "" && !slices.ContainsFunc(strings.Split(ids, ","), func(id string) bool { return slices.Contains(of, id) }) {
+		names := []string{all["index"].values[i], all["uuid"].values[i], all["pci.bus_id"].values[i], address}
+		if ids != "" && !slices.ContainsFunc(strings.Split(ids, ","), func(id string) bool { return slices.Contains(names, id) }) {
 			continue
 		}
 		values := make([]string, len(fields))

@@ -17,7 +17,7 @@ import (
 // A comma in a value shifts no other value: the line is read in the only possible way, or not at all.
 func TestValuesWithCommas(t *testing.T) {
 	good := map[string]string{"temperature.gpu": "61", "fan.speed": "40", "power.draw": "97.43", "memory.free": "15260", "serial": "[N/A]", "vbios_version": "95.02", "memory.total": "24564", "power.max_limit": "450"}
-	with := func(changes map[string]string) map[string]string {
+	changed := func(changes map[string]string) map[string]string {
 		out := map[string]string{}
 		for _, m := range []map[string]string{good, changes} {
 			maps.Copy(out, m)
@@ -35,16 +35,16 @@ func TestValuesWithCommas(t *testing.T) {
 		unread, absentAll bool
 	}{
 		"none":                            {fields: good, name: "A card", version: "550.1"},
-		"in the name":                     {fields: with(map[string]string{"name": "RTX PRO 6000, Max-Q, Server"}), name: "RTX PRO 6000, Max-Q, Server", version: "550.1"},
+		"in the name":                     {fields: changed(map[string]string{"name": "RTX PRO 6000, Max-Q, Server"}), name: "RTX PRO 6000, Max-Q, Server", version: "550.1"},
 		"in brackets behind the version":  {fields: good, driver: "610.47 [Deprecated; use kmd_version, umd_version]", name: "A card", version: "610.47"},
-		"in brackets, and in the name":    {fields: with(map[string]string{"name": "A, B"}), driver: "610.47 [Deprecated; a, b]", name: "A, B", version: "610.47"},
+		"in brackets, and in the name":    {fields: changed(map[string]string{"name": "A, B"}), driver: "610.47 [Deprecated; a, b]", name: "A, B", version: "610.47"},
 		"behind the version":              {fields: good, driver: "610.47, deprecated", name: "A card", version: "610.47"},
-		"in a value in brackets":          {fields: with(map[string]string{"temperature.memory": "[Not available, see the manual]"}), name: "A card", version: "550.1"},
+		"in a value in brackets":          {fields: changed(map[string]string{"temperature.memory": "[Not available, see the manual]"}), name: "A card", version: "550.1"},
 		"in the name where all is absent": {fields: none, name: "Orin (nvgpu), revision B", version: "550.1", absentAll: true},
-		"in the serial":                   {fields: with(map[string]string{"serial": "12, 34"}), unread: true},
-		"in a number":                     {fields: with(map[string]string{"memory.free": "15, 260"}), unread: true},
-		"in two values":                   {fields: with(map[string]string{"name": "A, B", "serial": "1, 2"}), unread: true},
-		"a bracket that does not end":     {fields: with(map[string]string{"memory.free": "[15, 260"}), unread: true},
+		"in the serial":                   {fields: changed(map[string]string{"serial": "12, 34"}), unread: true},
+		"in a number":                     {fields: changed(map[string]string{"memory.free": "15, 260"}), unread: true},
+		"in two values":                   {fields: changed(map[string]string{"name": "A, B", "serial": "1, 2"}), unread: true},
+		"a bracket that does not end":     {fields: changed(map[string]string{"memory.free": "[15, 260"}), unread: true},
 	} {
 		line := lineOf(all, c.fields)
 		if c.driver != "" {
@@ -227,17 +227,17 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 		"by the XML of old": {func(m *fakesmi.Machine, _ string) {
 			m.Write("query.xml", strings.Replace(m.Read("query.xml"), "<fan_speed>", "<gpu_reset_status><reset_required>Yes</reset_required></gpu_reset_status><fan_speed>", 1))
 		}, "needs_reset", "not_supported"},
-		"in place of a reading":  {func(m *fakesmi.Machine, at string) { m.Set(at, "utilization.gpu", "[GPU requires reset]") }, "needs_reset", "not_supported"},
-		"in place of the fan":    {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[GPU requires reset]") }, "needs_reset", "not_supported"},
-		"a fan that is an error": {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "ERR!") }, "fan_unreadable", "not_supported"},
-		"a fan and a reset": {func(m *fakesmi.Machine, at string) {
-			m.Set(at, "fan.speed", "[Unknown Error]")
+		"in place of a reading":  {func(m *fakesmi.Machine, address string) { m.Set(address, "utilization.gpu", "[GPU requires reset]") }, "needs_reset", "not_supported"},
+		"in place of the fan":    {func(m *fakesmi.Machine, address string) { m.Set(address, "fan.speed", "[GPU requires reset]") }, "needs_reset", "not_supported"},
+		"a fan that is an error": {func(m *fakesmi.Machine, address string) { m.Set(address, "fan.speed", "ERR!") }, "fan_unreadable", "not_supported"},
+		"a fan and a reset": {func(m *fakesmi.Machine, address string) {
+			m.Set(address, "fan.speed", "[Unknown Error]")
 			add(m, "gpu_recovery_action", "Reset | None")
 		}, "fan_unreadable needs_reset", ""},
-		"no fan, in other words":       {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[Not Found]") }, "not_supported", "not_supported"},
-		"a fan that is not known now":  {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[Timeout]") }, "not_supported", "not_supported"},
+		"no fan, in other words":       {func(m *fakesmi.Machine, address string) { m.Set(address, "fan.speed", "[Not Found]") }, "not_supported", "not_supported"},
+		"a fan that is not known now":  {func(m *fakesmi.Machine, address string) { m.Set(address, "fan.speed", "[Timeout]") }, "not_supported", "not_supported"},
 		"a word that asks for nothing": {func(m *fakesmi.Machine, _ string) { add(m, "gpu_recovery_action", "ERR! | Not Active") }, "not_supported", "not_supported"},
-		"no fan":                       {func(m *fakesmi.Machine, at string) { m.Set(at, "fan.speed", "[N/A]") }, "not_supported", "not_supported"},
+		"no fan":                       {func(m *fakesmi.Machine, address string) { m.Set(address, "fan.speed", "[N/A]") }, "not_supported", "not_supported"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			m := machine(t, "blackwell-570")
@@ -264,7 +264,7 @@ func TestWhatTheDriverAsksFor(t *testing.T) {
 // It ends when the driver stops asking, and counts again when it begins again.
 func TestWhatTheDriverAsksForEnds(t *testing.T) {
 	m := machine(t, "blackwell-570")
-	at := m.Addresses()[1]
+	address := m.Addresses()[1]
 	s := source(t, m)
 	fault := func(count uint64) func(*gpu.Snapshot, error) bool {
 		return func(snap *gpu.Snapshot, err error) bool {
@@ -275,10 +275,10 @@ func TestWhatTheDriverAsksForEnds(t *testing.T) {
 			return len(list) == min(int(count), 1) && (count == 0 || list[0].Count == count && list[0].Last.Before(s.cfg.Clock.Now().UTC().Add(1)))
 		}
 	}
-	m.Set(at, "fan.speed", "[Unknown Error]")
+	m.Set(address, "fan.speed", "[Unknown Error]")
 	until(t, s, "the fan fails", fault(1))
-	m.Set(at, "fan.speed", "31 %")
+	m.Set(address, "fan.speed", "31 %")
 	until(t, s, "the fan is back", fault(0))
-	m.Set(at, "fan.speed", "ERR!")
+	m.Set(address, "fan.speed", "ERR!")
 	until(t, s, "the fan fails again", fault(2))
 }

@@ -602,9 +602,9 @@ func (s *Source) newest(key string, term int, begun, patience time.Time) (gpu.De
 		}
 	case h == nil:
 		return gpu.Device{}, s.changed, nil
-	case h.at.Before(begun) && (!h.fresh(now, s.cfg.period()) || h.due(s.cfg.period()).Before(patience)):
+	case h.read.Before(begun) && (!h.fresh(now, s.cfg.period()) || h.due(s.cfg.period()).Before(patience)):
 		return gpu.Device{}, s.changed, nil
-	case h.err != nil && (h.unread == "" || s.detailsOf(h) == nil || now.Sub(s.detailsOf(h).at) > longestUnread):
+	case h.err != nil && (h.unread == "" || s.detailsOf(h) == nil || now.Sub(s.detailsOf(h).read) > longestUnread):
 		return gpu.Device{}, nil, h.err
 	default:
 		return s.compose(h, now), nil, nil

@@ -66,8 +66,8 @@ func TestUnifiedMemory(t *testing.T) {
 			if tt.window != "" {
 				const begins, ends = "<bar1_memory_usage><total>", "</total>"
 				xml := m.Read("query.xml")
-				at := strings.Index(xml, begins) + len(begins)
-				m.Write("query.xml", xml[:at]+tt.window+xml[at+strings.Index(xml[at:], ends):])
+				begin := strings.Index(xml, begins) + len(begins)
+				m.Write("query.xml", xml[:begin]+tt.window+xml[begin+strings.Index(xml[begin:], ends):])
 			}
 			d := whole(t, source(t, m)).Devices[0]
 			if d.Shared.Unified != tt.want {

@@ -708,11 +708,11 @@ func TestCanNotBeEnded(t *testing.T) {
 func TestManyDevices(t *testing.T) {
 	const n = 16
 	files := map[string][]byte{}
-	repeat := func(line string, of func(i int) string) string {
+	repeat := func(line string, cell func(i int) string) string {
 		key, _, _ := strings.Cut(line, " = ")
 		all := make([]string, n)
 		for i := range all {
-			all[i] = of(i)
+			all[i] = cell(i)
 		}
 		return key + " = " + strings.Join(all, " | ") + "\n"
 	}

@@ -198,7 +198,7 @@ func (g *gpuElement) key() string {
 // A details is what the XML said about a device.
 type details struct {
 	gpuElement
-	at        time.Time
+	read      time.Time
 	instances []gpu.Instance
 }
 
@@ -217,8 +217,8 @@ func (x *details) fill(d *gpu.Device) {
 	d.Clocks.MaxVideo = megahertz(orNone(x.MaxVideo))
 	d.PCIe.Replays = count[uint64](orNone(x.PCI.Replays))
 	d.Modes.Virtualization = virtualization(orNone(x.Virtualization))
-	d.Modes.Instances = gpu.Map(d.Modes.MIG, func(on bool) int {
-		if !on {
+	d.Modes.Instances = gpu.Map(d.Modes.MIG, func(active bool) int {
+		if !active {
 			return 0
 		}
 		return len(x.instances)
@@ -307,7 +307,7 @@ func (x *details) rows(v value) gpu.Reading[uint64] { return count[uint64](orNon
 func (x *details) traffic(a *gpu.Activity) {
 	a.PCIeSent, a.PCIeReceived = kilobytes(orNone(x.PCI.Sent)), kilobytes(orNone(x.PCI.Received))
 	if a.PCIeSent.Present() || a.PCIeReceived.Present() {
-		a.PCIeMeasuredAt = gpu.Of(x.at.UTC())
+		a.PCIeMeasuredAt = gpu.Of(x.read.UTC())
 	} else {
 		a.PCIeMeasuredAt = gpu.Absent[time.Time](a.PCIeSent.Quality())
 	}

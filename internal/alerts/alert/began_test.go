@@ -35,7 +35,7 @@ func TestWhatWasSoBefore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := New([]Rule{usage()})
 			for _, l := range tt.looks {
-				s := at(l.second, l.util)
+				s := snapshotAt(l.second, l.util)
 				s.Breaks = l.breaks
 				e.Observe(&insight.Moment{Snapshot: s})
 			}
@@ -48,7 +48,7 @@ func TestWhatWasSoBefore(t *testing.T) {
 			}
 			again := New([]Rule{usage()})
 			restore(t, again, keptOf(t, e), start.Add(20*time.Second))
-			again.Observe(&insight.Moment{Snapshot: at(25, 99)})
+			again.Observe(&insight.Moment{Snapshot: snapshotAt(25, 99)})
 			if got, want := again.Standing()[0].Message, strings.ReplaceAll("GPU 0 (Card) is 99 % busy"+tt.want, "10 s", "20 s"); got != want {
 				t.Errorf("after a restart %q, want %q", got, want)
 			}
@@ -171,7 +171,7 @@ func TestHowLongItLasted(t *testing.T) {
 	if got := again.Past()[0]; got.Lasted() != time.Minute || !got.Time.Equal(start.Add(40*time.Second)) {
 		t.Errorf("restored: %+v", got)
 	}
-	s := at(200, 3)
+	s := snapshotAt(200, 3)
 	s.Breaks, s.ClockSet = 1, time.Hour
 	e.Observe(&insight.Moment{Snapshot: s})
 	if got := e.Past()[0]; got.Lasted() != time.Minute || !got.Ended.Equal(start.Add(time.Hour+65*time.Second)) {

@@ -22,7 +22,7 @@ type Book interface {
 	Past() []Alert
 	// EndedSince returns how many alerts of a node, or of all nodes if it is empty, ended since a time at most 24 hours ago. It
 	// counts all of them, also those that [Book.Past] no longer returns.
-	EndedSince(node string, from time.Time) int
+	EndedSince(node string, since time.Time) int
 	// Silences returns the active silences, in the order in which they end.
 	Silences(now time.Time) []Silence
 }
@@ -35,8 +35,8 @@ type Report struct {
 }
 
 // same reports whether both have the same alerts in the same states.
-func (r *Report) same(as *Report) bool {
-	return slices.EqualFunc(r.Standing, as.Standing, func(a, b Alert) bool {
+func (r *Report) same(other *Report) bool {
+	return slices.EqualFunc(r.Standing, other.Standing, func(a, b Alert) bool {
 		return a.ID == b.ID && a.State == b.State && a.SilencedUntil.Equal(b.SilencedUntil) && (a.Acknowledged == nil) == (b.Acknowledged == nil)
 	})
 }
@@ -111,18 +111,18 @@ func (s *Shared) Ended(a *Alert) {
 	if len(s.over) == before { // it is new
 		s.ended.add(a.Device.Node, a.Time)
 	}
-	of := 0
+	count := 0
 	for i := range s.over {
 		if s.over[i].Device.Node == a.Device.Node {
-			of++
+			count++
 		}
 	}
-	if of >= mostOfNode { // so that no node crowds out the others
+	if count >= mostOfNode { // so that no node crowds out the others
 		first := slices.IndexFunc(s.over, func(old Alert) bool { return old.Device.Node == a.Device.Node })
 		s.over = slices.Delete(s.over, first, first+1)
 	}
-	at, _ := slices.BinarySearchFunc(s.over, a, func(x Alert, a *Alert) int { return cmp.Or(x.Time.Compare(a.Time), cmp.Compare(x.ID, a.ID)) })
-	s.over = slices.Insert(s.over, at, *a)
+	index, _ := slices.BinarySearchFunc(s.over, a, func(x Alert, a *Alert) int { return cmp.Or(x.Time.Compare(a.Time), cmp.Compare(x.ID, a.ID)) })
+	s.over = slices.Insert(s.over, index, *a)
 	s.over = slices.Delete(s.over, 0, max(0, len(s.over)-keptPast))
 }
 
@@ -170,8 +170,8 @@ func (s *Shared) Firing(node string) int {
 	n := s.Engine.Firing(node)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for of, r := range s.reports {
-		if node == "" || of == node {
+	for name, r := range s.reports {
+		if node == "" || name == node {
 			n += len(r.Standing)
 		}
 	}

@@ -18,7 +18,7 @@ func far(node string, second, silent int) *insight.Moment {
 		l.Silent = l.At.Add(-time.Duration(silent) * time.Second)
 		l.Why = gpu.Advice{What: "nothing has come from that machine", Try: "see whether it runs"}
 	}
-	s := at(0, 99)
+	s := snapshotAt(0, 99)
 	s.Node, s.Devices[0].Node = node, node
 	return insight.Of(s).At(insight.Place{}, l)
 }
@@ -64,7 +64,7 @@ func shared(t *testing.T) (*Shared, map[string]*Engine) {
 	s, nodes := Share(New([]Rule{Default("node_silent", NodeSilent)})), map[string]*Engine{}
 	for _, node := range []string{"one", "two"} {
 		nodes[node] = New([]Rule{busy(50)})
-		m := at(0, 99)
+		m := snapshotAt(0, 99)
 		m.Node, m.Devices[0].Node, m.Devices[0].UUID = node, node, "GPU-of-"+node
 		nodes[node].Observe(&insight.Moment{Snapshot: m})
 	}
@@ -94,21 +94,21 @@ func TestSharedAlerts(t *testing.T) {
 	if report(s, nodes) {
 		t.Error("the same report is news")
 	}
-	of := s.Others()[0]
-	s.Tell(&Change{Alert: of, News: Over})
-	if s.Firing(of.Device.Node) != 0 || len(s.Others()) != 1 {
+	other := s.Others()[0]
+	s.Tell(&Change{Alert: other, News: Over})
+	if s.Firing(other.Device.Node) != 0 || len(s.Others()) != 1 {
 		t.Error("an alert that was told to be over stands")
 	}
 	for range 2 {
-		s.Tell(&Change{Alert: of, News: Fired})
+		s.Tell(&Change{Alert: other, News: Fired})
 	}
-	if s.Firing(of.Device.Node) != 1 || len(s.Others()) != 2 {
+	if s.Firing(other.Device.Node) != 1 || len(s.Others()) != 2 {
 		t.Error("an alert that was told to have fired does not stand once")
 	}
-	if got := s.Holder(of.ID); got != of.Device.Node || s.Holder("none") != "" {
-		t.Errorf("%s is held by %q", of.ID, got)
+	if got := s.Holder(other.ID); got != other.Device.Node || s.Holder("none") != "" {
+		t.Errorf("%s is held by %q", other.ID, got)
 	}
-	if _, err := nodes[of.Device.Node].Acknowledge(of.ID, &Acknowledgment{By: "ann", At: start}); err != nil {
+	if _, err := nodes[other.Device.Node].Acknowledge(other.ID, &Acknowledgment{By: "ann", At: start}); err != nil {
 		t.Fatal(err)
 	}
 	if !report(s, nodes) || s.Others()[0].Acknowledged == nil && s.Others()[1].Acknowledged == nil {

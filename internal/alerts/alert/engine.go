@@ -70,7 +70,7 @@ func (k key) about() subject {
 type mark struct {
 	breaks int
 	set    time.Duration
-	at     time.Time
+	time   time.Time
 }
 
 // longestGap is the longest time between two readings that count as consecutive although the clock was set between
@@ -214,10 +214,10 @@ func (e *Engine) SetRules(rules []Rule, now time.Time) []Change {
 // stays.
 func (t *tracked) put(name string, w Watch, st *state) bool {
 	for i := range t.states {
-		if of := t.states[i].ruled; of.Name == name && of.Watch == w {
+		if ruled := t.states[i].ruled; ruled.Name == name && ruled.Watch == w {
 			if t.states[i].alert == nil {
 				t.states[i] = *st
-				t.states[i].ruled = of
+				t.states[i].ruled = ruled
 			}
 			return true
 		}
@@ -283,13 +283,13 @@ func (e *Engine) track(d *gpu.Identity) *tracked {
 
 // Uncovered returns the rules whose scope names GPUs or machines but covers none of these. If others is true, a rule may be
 // about another machine.
-func (e *Engine) Uncovered(of gpu.Nodes, others bool) (rules []Rule) {
+func (e *Engine) Uncovered(nodes gpu.Nodes, others bool) (rules []Rule) {
 	for _, r := range e.Rules() {
 		if !r.Enabled || len(r.Scope.GPUs) == 0 && (others || len(r.Scope.Nodes) == 0) {
 			continue
 		}
 		here, covered := !others, false
-		for _, s := range of {
+		for _, s := range nodes {
 			here = here || matches(r.Scope.Nodes, s.Node)
 			covered = covered || len(r.Scope.GPUs) == 0 && matches(r.Scope.Nodes, s.Node)
 			for i := range s.Devices {
@@ -391,14 +391,14 @@ func (o *observation) follow(s *gpu.Snapshot) {
 		return
 	}
 	set := is.set - was.set
-	between := is.at.Sub(was.at) - set
+	between := is.time.Sub(was.time) - set
 	// If only the clock was set, durations continue unchanged.
-	goesOn := set != 0 && !was.at.IsZero() && is.breaks == was.breaks+1 && between > 0 && between <= longestGap
-	if by := is.set - o.moved; by != 0 { // silences follow the clock that all nodes share
+	goesOn := set != 0 && !was.time.IsZero() && is.breaks == was.breaks+1 && between > 0 && between <= longestGap
+	if shift := is.set - o.moved; shift != 0 { // silences follow the clock that all nodes share
 		o.moved, o.shifted = is.set, len(o.silences) > 0
 		for i := range o.silences {
 			x := &o.silences[i]
-			x.Since, x.Until = x.Since.Add(by), x.Until.Add(by)
+			x.Since, x.Until = x.Since.Add(shift), x.Until.Add(shift)
 		}
 	}
 	for _, t := range o.tracked[s.Node] {
@@ -534,10 +534,10 @@ func (o *observation) missing(node string) {
 }
 
 // shift moves the moments of an alert.
-func (a *Alert) shift(by time.Duration) {
-	a.Since, a.Time = a.Since.Add(by), a.Time.Add(by)
+func (a *Alert) shift(offset time.Duration) {
+	a.Since, a.Time = a.Since.Add(offset), a.Time.Add(offset)
 	if !a.Ended.IsZero() {
-		a.Ended = a.Ended.Add(by)
+		a.Ended = a.Ended.Add(offset)
 	}
 }
 
@@ -611,13 +611,13 @@ func (o *observation) rise(l *look) {
 	if o.now.Sub(l.since) < l.Hold || !l.Over.IsZero() && o.now.Sub(l.Over) < l.Cooldown {
 		return
 	}
-	of := cmp.Or(l.device.UUID, strings.TrimSuffix(l.device.Node+"-"+l.device.Source, "-"))
+	subject := cmp.Or(l.device.UUID, strings.TrimSuffix(l.device.Node+"-"+l.device.Source, "-"))
 	named := l.since
 	if !l.sent.IsZero() {
 		named = l.sent
 	}
-	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, of, named.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since, Before: l.before}
-	l.alert = o.as(Firing, l)
+	l.alert = &Alert{ID: fmt.Sprintf("%s-%s-%d", l.Name, subject, named.UnixMilli()), Rule: l.Name, Watch: l.Watch, Since: l.since, Before: l.before}
+	l.alert = o.current(Firing, l)
 	tell := l.alert.loud()
 	if tell {
 		l.Told = o.now
@@ -651,7 +651,7 @@ func (o *observation) news(l *look, news News, tell bool) {
 // stands sets the state of an open alert; a different state is news.
 func (o *observation) stands(l *look, now State) {
 	was := l.alert.State
-	l.alert = o.as(now, l)
+	l.alert = o.current(now, l)
 	switch {
 	case (was == NoData) == (now == NoData):
 	case now == NoData:
@@ -668,21 +668,21 @@ func (o *observation) stands(l *look, now State) {
 // fall handles an open alert, which may be over.
 func (o *observation) fall(l *look) {
 	o.stands(l, Firing)
-	good, from := l.cleared(l.watch, l.value), o.now
+	good, since := l.cleared(l.watch, l.value), o.now
 	if l.Counter {
-		good, from = o.now.After(l.Newest), l.Newest
+		good, since = o.now.After(l.Newest), l.Newest
 	}
 	if !good {
 		l.back = time.Time{}
 		return
 	}
 	if l.back.IsZero() {
-		l.back = from
+		l.back = since
 	}
 	if o.now.Sub(l.back) < l.Clear {
 		return
 	}
-	o.changes = append(o.changes, o.end(o.as(Resolved, l), !l.Told.IsZero()))
+	o.changes = append(o.changes, o.end(o.current(Resolved, l), !l.Told.IsZero()))
 	*l.state = state{
 		ruled: l.ruled, first: l.first, floor: l.back, record: record{Over: o.now, Read: l.Read, Counted: l.Counted, Newest: l.Newest},
 	}
@@ -698,8 +698,8 @@ func (e *Engine) end(over *Alert, told bool) Change {
 	return Change{Alert: *over, News: Over, Tell: told}
 }
 
-// as returns the current alert in the given state.
-func (o *observation) as(s State, l *look) *Alert {
+// current returns the current alert in the given state.
+func (o *observation) current(s State, l *look) *Alert {
 	next := *l.alert
 	next.State, next.Time, next.Device = s, o.now, *l.device
 	if s == Resolved {

@@ -29,7 +29,7 @@ const absent = -1
 // missing is a device that is not in the snapshot at all.
 const missing = -2
 
-func at(seconds int, utils ...float64) *gpu.Snapshot {
+func snapshotAt(seconds int, utils ...float64) *gpu.Snapshot {
 	s := &gpu.Snapshot{Time: start.Add(time.Duration(seconds) * time.Second), Node: "n"}
 	for i, util := range utils {
 		if util == missing {
@@ -70,8 +70,8 @@ func standing(e *Engine) []string {
 // A step is the utilization of one device from a second on, read each second
 // until the next step.
 type step struct {
-	from int
-	util float64
+	start int
+	util  float64
 }
 
 // play reads one device each second until the end and returns what was said
@@ -81,11 +81,11 @@ func play(e *Engine, steps []step, end int) []string {
 	util := 0.0
 	for second := range end {
 		for _, st := range steps {
-			if st.from == second {
+			if st.start == second {
 				util = st.util
 			}
 		}
-		for _, text := range said(e.Observe(&insight.Moment{Snapshot: at(second, util)})) {
+		for _, text := range said(e.Observe(&insight.Moment{Snapshot: snapshotAt(second, util)})) {
 			out = append(out, time.Duration(second*int(time.Second)).String()+" "+text)
 		}
 	}
@@ -134,12 +134,12 @@ func TestHoveringSaysNothing(t *testing.T) {
 		second := 0
 		if firing {
 			for ; len(e.Standing()) == 0; second++ {
-				e.Observe(&insight.Moment{Snapshot: at(second, 100)})
+				e.Observe(&insight.Moment{Snapshot: snapshotAt(second, 100)})
 			}
 		}
 		for range 2000 {
 			second++
-			if changes := e.Observe(&insight.Moment{Snapshot: at(second, hovering())}); len(changes) > 0 {
+			if changes := e.Observe(&insight.Moment{Snapshot: snapshotAt(second, hovering())}); len(changes) > 0 {
 				t.Fatalf("firing %v: said %q while utilization was between the lines", firing, said(changes))
 			}
 		}
@@ -175,7 +175,7 @@ func TestAnyUtilization(t *testing.T) {
 			since(&above, now, util > float64(rule.Threshold))
 			since(&below, now, util >= 0 && util <= float64(rule.Threshold-rule.Margin))
 
-			said := turns(e.Observe(&insight.Moment{Snapshot: at(second, util)}))
+			said := turns(e.Observe(&insight.Moment{Snapshot: snapshotAt(second, util)}))
 			switch {
 			case len(said) == 0:
 				if firing == nil && !above.IsZero() && now.Sub(above) >= rule.Hold {
@@ -218,10 +218,10 @@ func since(begin *time.Time, now time.Time, holds bool) {
 
 func TestOrderOfDevices(t *testing.T) {
 	e := New([]Rule{busy(50)})
-	if got, want := said(e.Observe(&insight.Moment{Snapshot: at(0, 99, 1, 99, 99)})), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
+	if got, want := said(e.Observe(&insight.Moment{Snapshot: snapshotAt(0, 99, 1, 99, 99)})), []string{"firing a", "firing c", "firing d"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
-	if got, want := said(e.Observe(&insight.Moment{Snapshot: at(1, 1, 99, 99, 1)})), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
+	if got, want := said(e.Observe(&insight.Moment{Snapshot: snapshotAt(1, 1, 99, 99, 1)})), []string{"resolved a", "firing b", "resolved d"}; !slices.Equal(got, want) {
 		t.Errorf("said %q, want %q", got, want)
 	}
 	if got, want := standing(e), []string{"firing b", "firing c"}; !slices.Equal(got, want) {
@@ -232,7 +232,7 @@ func TestOrderOfDevices(t *testing.T) {
 // The same UUID on two nodes is two devices.
 func TestNodesAreApart(t *testing.T) {
 	e := New([]Rule{busy(50)})
-	s := at(0, 99, 0)
+	s := snapshotAt(0, 99, 0)
 	s.Devices[1].UUID, s.Devices[1].Node = s.Devices[0].UUID, "other"
 	changes := e.Observe(&insight.Moment{Snapshot: s})
 	if len(changes) != 1 || changes[0].Device.Node != "n" {
@@ -244,7 +244,7 @@ func TestNodesAreApart(t *testing.T) {
 func TestLowThresholds(t *testing.T) {
 	for _, threshold := range []float64{0, 1, 3, 5, 8} {
 		e := New([]Rule{busy(threshold)})
-		fired, over := said(e.Observe(&insight.Moment{Snapshot: at(0, 98)})), said(e.Observe(&insight.Moment{Snapshot: at(1, 0)}))
+		fired, over := said(e.Observe(&insight.Moment{Snapshot: snapshotAt(0, 98)})), said(e.Observe(&insight.Moment{Snapshot: snapshotAt(1, 0)}))
 		if !slices.Equal(fired, []string{"firing a"}) || !slices.Equal(over, []string{"resolved a"}) {
 			t.Errorf("threshold %v: said %q at 98 %%, %q at 0 %%", threshold, fired, over)
 		}
@@ -255,14 +255,14 @@ func TestLowThresholds(t *testing.T) {
 func TestDoubtfulDecidesNothing(t *testing.T) {
 	e := New([]Rule{busy(50)})
 	doubtful := func(second int, util gpu.Percent) []Change {
-		s := at(second, 0)
+		s := snapshotAt(second, 0)
 		s.Devices[0].Utilization.GPU = gpu.DoubtfulOf(util)
 		return e.Observe(&insight.Moment{Snapshot: s})
 	}
 	if changes := doubtful(0, 100); len(changes) != 0 {
 		t.Errorf("fired for a doubtful 100 %%: %q", said(changes))
 	}
-	e.Observe(&insight.Moment{Snapshot: at(1, 99)})
+	e.Observe(&insight.Moment{Snapshot: snapshotAt(1, 99)})
 	if changes := turns(doubtful(2, 0)); len(changes) != 0 {
 		t.Errorf("resolved by a doubtful 0 %%: %q", said(changes))
 	}
@@ -289,7 +289,7 @@ func TestMachinesAreApart(t *testing.T) {
 			rule := busy(50)
 			rule.Scope = tt.scope
 			e := New([]Rule{rule})
-			s := at(0, 90, 90)
+			s := snapshotAt(0, 90, 90)
 			for i, node := range []string{"one", "two"} {
 				s.Devices[i].Node, s.Devices[i].UUID, s.Devices[i].Index, s.Devices[i].Name = node, "a", 0, "Card One 4090"
 				if node == "two" {
@@ -303,7 +303,7 @@ func TestMachinesAreApart(t *testing.T) {
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("%q fire, want %q", got, tt.want)
 			}
-			quiet := at(1, 0, 90)
+			quiet := snapshotAt(1, 0, 90)
 			quiet.Devices[0].Identity, quiet.Devices[1].Identity = s.Devices[0].Identity, s.Devices[1].Identity
 			for _, c := range e.Observe(&insight.Moment{Snapshot: quiet}) {
 				if c.Device.Node != "one" {
@@ -325,15 +325,15 @@ func TestScopeFollowsTheIndex(t *testing.T) {
 		}
 		return got
 	}
-	s := at(0, 90, 90)
+	s := snapshotAt(0, 90, 90)
 	first, second := s.Devices[0].UUID, s.Devices[1].UUID
 	if got, want := firing(e.Observe(&insight.Moment{Snapshot: s})), []string{first + " fired"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	s = at(1, 90, 90)
+	s = snapshotAt(1, 90, 90)
 	s.Devices[0].Index, s.Devices[1].Index = 1, 0
 	e.Observe(&insight.Moment{Snapshot: s})
-	s = at(2, 90, 90)
+	s = snapshotAt(2, 90, 90)
 	s.Devices[0].Index, s.Devices[1].Index = 1, 0
 	e.Observe(&insight.Moment{Snapshot: s})
 	var now []string
@@ -354,7 +354,7 @@ func TestUncovered(t *testing.T) {
 	e := New(rules)
 	for others, want := range map[bool][]string{false: {"r2", "r3"}, true: {"r2"}} {
 		var got []string
-		for _, r := range e.Uncovered(gpu.Nodes{at(0, 0, 0)}, others) {
+		for _, r := range e.Uncovered(gpu.Nodes{snapshotAt(0, 0, 0)}, others) {
 			got = append(got, r.Name)
 		}
 		if !slices.Equal(got, want) {
@@ -368,14 +368,14 @@ func TestNodesAreObservedApart(t *testing.T) {
 	rule := Default("high_gpu_usage", Utilization)
 	rule.Hold, rule.Clear, rule.Threshold = 0, 0, 50
 	e := New([]Rule{rule})
-	of := func(node string, second int, util float64) *insight.Moment {
-		s := at(second, util)
+	moment := func(node string, second int, util float64) *insight.Moment {
+		s := snapshotAt(second, util)
 		s.Node, s.Devices[0].Node = node, node
 		return &insight.Moment{Snapshot: s}
 	}
-	e.Observe(of("one", 0, 99))
+	e.Observe(moment("one", 0, 99))
 	for second := 1; second < 100; second++ {
-		if changes := e.Observe(of("two", second, 1)); len(changes) > 0 {
+		if changes := e.Observe(moment("two", second, 1)); len(changes) > 0 {
 			t.Fatalf("node two changes %s: %s", changes[0].Device.Node, changes[0].Message)
 		}
 	}
@@ -388,7 +388,7 @@ func TestNodesAreObservedApart(t *testing.T) {
 // nothing to say here, and neither of nodes without alerts.
 func TestObserveAll(t *testing.T) {
 	moment := func(node string, n int, util float64, remote bool) *insight.Moment {
-		s := at(n, util)
+		s := snapshotAt(n, util)
 		s.Node = node
 		for i := range s.Devices {
 			s.Devices[i].Node = node
@@ -414,7 +414,7 @@ func TestObserveAll(t *testing.T) {
 	if e.Firing("a") != 1 || e.Firing("b") != 1 || e.Firing("far") != 0 {
 		t.Errorf("%d alerts on a, %d on b, %d on far", e.Firing("a"), e.Firing("b"), e.Firing("far"))
 	}
-	e.Forget("a", at(300, 0).Time)
+	e.Forget("a", snapshotAt(300, 0).Time)
 	if e.Firing("") != 1 || stands != 1 {
 		t.Errorf("%d alerts stand, %d were announced", e.Firing(""), stands)
 	}

@@ -138,10 +138,10 @@ func (e *Engine) Restore(kept Kept, now time.Time) error {
 
 // renameSilences makes silences of one machine cover it under its new name. Patterns that cover several machines stay
 // unchanged.
-func (e *Engine) renameSilences(from, to string) {
+func (e *Engine) renameSilences(oldName, newName string) {
 	for i := range e.silences {
-		if x := &e.silences[i]; x.Node == from {
-			x.Node = to
+		if x := &e.silences[i]; x.Node == oldName {
+			x.Node = newName
 		}
 	}
 }

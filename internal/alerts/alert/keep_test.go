@@ -238,7 +238,7 @@ func TestRestoreThatIsLate(t *testing.T) {
 func TestPastIsBounded(t *testing.T) {
 	e := New([]Rule{busy(50)})
 	for n := range 1000 {
-		e.Observe(&insight.Moment{Snapshot: at(n, float64(n%2*100))})
+		e.Observe(&insight.Moment{Snapshot: snapshotAt(n, float64(n%2*100))})
 	}
 	past := e.Past()
 	if len(past) != keptPast || !slices.IsSortedFunc(past, func(a, b Alert) int { return b.Time.Compare(a.Time) }) {
@@ -248,7 +248,7 @@ func TestPastIsBounded(t *testing.T) {
 		t.Errorf("%d are restored", len(next))
 	}
 	for n := range 5000 { // devices that come and go
-		s := at(n, 0)
+		s := snapshotAt(n, 0)
 		s.Devices[0].UUID = fmt.Sprint(n)
 		e.Observe(&insight.Moment{Snapshot: s})
 	}

@@ -74,8 +74,8 @@ func (x *Silence) Check() error {
 	return checkTexts(x.By, x.Comment)
 }
 
-func checkTexts(by, comment string) error {
-	for field, text := range map[string]string{"by": by, "comment": comment} {
+func checkTexts(author, comment string) error {
+	for field, text := range map[string]string{"by": author, "comment": comment} {
 		if !utf8.ValidString(text) || utf8.RuneCountInString(text) > longestText || strings.ContainsFunc(text, unicode.IsControl) {
 			return Refuse(field, "must be one line of at most %d characters", longestText)
 		}
@@ -171,11 +171,11 @@ func (e *Engine) bringBack(now time.Time) {
 func (e *Engine) moveSilences(now time.Time) (moved bool) {
 	for i := range e.silences {
 		x := &e.silences[i]
-		if by := x.Since.Sub(now); by > ahead {
+		if lead := x.Since.Sub(now); lead > ahead {
 			moved = true
-			x.Since, x.Until = now, x.Until.Add(-by)
+			x.Since, x.Until = now, x.Until.Add(-lead)
 			e.Log.Warn("a silence was created while the clock was ahead: it starts now and keeps its length",
-				"silence", x.ID, "ahead", by.Round(time.Second), "until", x.Until)
+				"silence", x.ID, "ahead", lead.Round(time.Second), "until", x.Until)
 		}
 	}
 	return moved
@@ -190,21 +190,21 @@ func (e *Engine) markSilenced() (changes []Change) {
 	return changes
 }
 
-func (st *state) mark(by *Acknowledgment, silencedUntil time.Time) Change {
+func (st *state) mark(ack *Acknowledgment, silencedUntil time.Time) Change {
 	next := *st.alert
-	next.Acknowledged, next.SilencedUntil = by, silencedUntil
+	next.Acknowledged, next.SilencedUntil = ack, silencedUntil
 	st.alert = &next
 	return Change{Alert: next, News: Marked}
 }
 
 // Acknowledge records that somebody knows about an alert; nil withdraws it.
-func (e *Engine) Acknowledge(id string, by *Acknowledgment) (Change, error) {
-	if by != nil {
-		if err := checkTexts(by.By, by.Comment); err != nil {
+func (e *Engine) Acknowledge(id string, ack *Acknowledgment) (Change, error) {
+	if ack != nil {
+		if err := checkTexts(ack.By, ack.Comment); err != nil {
 			return Change{}, err
 		}
 	}
-	return e.changeOne(id, func(st *state) (Change, error) { return st.mark(by, st.alert.SilencedUntil), nil })
+	return e.changeOne(id, func(st *state) (Change, error) { return st.mark(ack, st.alert.SilencedUntil), nil })
 }
 
 // Dismiss ends an alert in the state [NoData], for example about a GPU that was removed.

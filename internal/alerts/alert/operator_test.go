@@ -24,10 +24,10 @@ func told(changes []Change) []string {
 
 // tellings plays utilizations of one device, a reading each minute, and returns
 // who was told what when: "3m fired a".
-func tellings(e *Engine, from, minutes int, util func(minute int) float64) []string {
+func tellings(e *Engine, first, minutes int, util func(minute int) float64) []string {
 	var out []string
-	for minute := from; minute < from+minutes; minute++ {
-		for _, text := range told(e.Observe(&insight.Moment{Snapshot: at(60*minute, util(minute))})) {
+	for minute := first; minute < first+minutes; minute++ {
+		for _, text := range told(e.Observe(&insight.Moment{Snapshot: snapshotAt(60*minute, util(minute))})) {
 			out = append(out, fmt.Sprintf("%dm %s", minute, text))
 		}
 	}
@@ -105,10 +105,10 @@ func TestAcknowledge(t *testing.T) {
 
 func TestSilences(t *testing.T) {
 	minute := func(n int) time.Time { return start.Add(time.Duration(n) * time.Minute) }
-	silence := func(e *Engine, x Silence, from, until int) Silence {
+	silence := func(e *Engine, x Silence, start, until int) Silence {
 		t.Helper()
 		x.Until = minute(until)
-		made, _, err := e.Silence(x, minute(from))
+		made, _, err := e.Silence(x, minute(start))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -215,9 +215,9 @@ func anyOf(patterns []string, many string) string {
 	return strings.TrimPrefix(strings.Join(patterns[:last], ", ")+" or "+patterns[last], " or ")
 }
 
-// has reports whether the rule covers a process. A rule that asks for a user or name does not cover
+// includes reports whether the rule covers a process. A rule that asks for a user or name does not cover
 // a process whose user or name is unknown.
-func (s *Scope) has(p *gpu.Process) bool {
+func (s *Scope) includes(p *gpu.Process) bool {
 	fits := func(patterns []string, r gpu.Reading[string]) bool {
 		return len(patterns) == 0 || r.Present() && matches(patterns, r.Or(""))
 	}

@@ -19,12 +19,12 @@ type tallied struct {
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
 // add counts an ended alert.
-func (t tally) add(node string, at time.Time) {
-	minute, oldest := minuteOf(at), minuteOf(at.Add(-tallies))
+func (t tally) add(node string, ended time.Time) {
+	minute, oldest := minuteOf(ended), minuteOf(ended.Add(-tallies))
 	list := t[node]
-	first, _ := slices.BinarySearchFunc(list, oldest, func(x tallied, of int64) int { return int(x.Minute - of) })
+	first, _ := slices.BinarySearchFunc(list, oldest, func(x tallied, minute int64) int { return int(x.Minute - minute) })
 	list = slices.Delete(list, 0, first)
-	i, there := slices.BinarySearchFunc(list, minute, func(x tallied, of int64) int { return int(x.Minute - of) })
+	i, there := slices.BinarySearchFunc(list, minute, func(x tallied, minute int64) int { return int(x.Minute - minute) })
 	if there {
 		list[i].Ended++
 	} else {
@@ -34,12 +34,12 @@ func (t tally) add(node string, at time.Time) {
 }
 
 // since returns how many alerts ended since a time on a node, or on all nodes if it is empty.
-func (t tally) since(node string, from time.Time) (n int) {
-	for of, list := range t {
-		if node != "" && of != node {
+func (t tally) since(node string, since time.Time) (n int) {
+	for name, list := range t {
+		if node != "" && name != node {
 			continue
 		}
-		first, _ := slices.BinarySearchFunc(list, minuteOf(from), func(x tallied, of int64) int { return int(x.Minute - of) })
+		first, _ := slices.BinarySearchFunc(list, minuteOf(since), func(x tallied, minute int64) int { return int(x.Minute - minute) })
 		for _, x := range list[first:] {
 			n += x.Ended
 		}
@@ -62,16 +62,16 @@ func (t tally) clone() tally {
 }
 
 // EndedSince implements [Book].
-func (e *Engine) EndedSince(node string, from time.Time) int {
+func (e *Engine) EndedSince(node string, since time.Time) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ended.since(node, from)
+	return e.ended.since(node, since)
 }
 
 // EndedSince implements [Book].
-func (s *Shared) EndedSince(node string, from time.Time) int {
-	n := s.Engine.EndedSince(node, from)
+func (s *Shared) EndedSince(node string, since time.Time) int {
+	n := s.Engine.EndedSince(node, since)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return n + s.ended.since(node, from)
+	return n + s.ended.since(node, since)
 }

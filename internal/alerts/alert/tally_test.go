@@ -15,7 +15,7 @@ func TestAllThatEndedIsCounted(t *testing.T) {
 	e := New([]Rule{busy(50)})
 	const ends = 1258
 	for n := range 2 * ends {
-		e.Observe(&insight.Moment{Snapshot: at(n*20, float64((n+1)%2*100))})
+		e.Observe(&insight.Moment{Snapshot: snapshotAt(n*20, float64((n+1)%2*100))})
 	}
 	newest := e.Past()[0]
 	day := newest.Time.Add(-24 * time.Hour)
@@ -61,7 +61,7 @@ func TestWhatAnAlertFiredFor(t *testing.T) {
 	r.Clear = time.Second
 	e := New([]Rule{r})
 	for second, percent := range []float64{60, 93, 70, 3, 2, 1} {
-		s := at(second, percent)
+		s := snapshotAt(second, percent)
 		s.Devices[0].Processes = gpu.Of([]gpu.Process{{PID: 7, SM: gpu.Of(gpu.Percent(percent)), Facts: gpu.ProcessFacts{Name: gpu.Of("python3"), User: gpu.Of("ann")}}})
 		e.Observe(&insight.Moment{Snapshot: s})
 	}

@@ -207,13 +207,13 @@ func (s *look) held(wanted func(*gpu.Process) bool) (float64, bool) {
 // sum adds up a value of the wanted processes that the rule covers. It is not ok if one does not
 // report it, or if the driver does not list processes.
 func sum[T gpu.Percent | gpu.Bytes](
-	s *look, wanted func(*gpu.Process) bool, of func(*gpu.Process) gpu.Reading[T],
+	s *look, wanted func(*gpu.Process) bool, value func(*gpu.Process) gpu.Reading[T],
 ) (float64, bool) {
 	list, ok := s.d.Processes.Trusted()
 	var all T
 	for i := range list {
-		if p := &list[i]; s.Scope.has(p) && wanted(p) {
-			v, known := of(p).Trusted()
+		if p := &list[i]; s.Scope.includes(p) && wanted(p) {
+			v, known := value(p).Trusted()
 			all += v
 			ok = ok && known
 		}
@@ -299,10 +299,10 @@ func fanFailure(s *look) *explain.Cause {
 // fanFailedAt is when a fan began to fail, which becomes a cause only after a while.
 func fanFailedAt(s *look) time.Time { return fanFailure(s).Since.Round(0) }
 
-func reasons(of gpu.ClockEventReasons) func(*look) (float64, bool) {
+func reasons(wanted gpu.ClockEventReasons) func(*look) (float64, bool) {
 	return func(s *look) (float64, bool) {
 		r, ok := s.d.Clocks.EventReasons.Trusted()
-		return is(r&of != 0), ok
+		return is(r&wanted != 0), ok
 	}
 }
 
@@ -423,7 +423,7 @@ func orphans(s *look) (float64, bool) {
 }
 
 func workers(s *look) (out []gpu.Process) {
-	culprits := explain.Culprits(s.d.Processes.Or(nil), s.Scope.has)
+	culprits := explain.Culprits(s.d.Processes.Or(nil), s.Scope.includes)
 	out = slices.Grow(out, len(culprits))
 	for _, p := range culprits {
 		out = append(out, *p)
@@ -442,7 +442,7 @@ func gone(s *look) []gpu.Process {
 func (s *look) those(wanted func(*gpu.Process) bool) (out []gpu.Process) {
 	list := s.d.Processes.Or(nil)
 	for i := range list {
-		if s.Scope.has(&list[i]) && wanted(&list[i]) {
+		if s.Scope.includes(&list[i]) && wanted(&list[i]) {
 			out = append(out, list[i])
 		}
 	}

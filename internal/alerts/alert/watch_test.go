@@ -443,7 +443,7 @@ func TestMemoryFullSoon(t *testing.T) {
 			}
 			for _, c := range e.Observe(&insight.Moment{Snapshot: s, Answer: answer}) {
 				said = append(said, string(c.News)+": "+c.Message)
-				if value, has := c.Value.Get(); has != (minutes > 0) || has && value != minutes {
+				if value, known := c.Value.Get(); known != (minutes > 0) || known && value != minutes {
 					t.Errorf("its value is %v, at %g min", c.Value, minutes)
 				}
 			}

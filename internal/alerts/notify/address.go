@@ -46,8 +46,8 @@ func (s Secret) parse() (*address, error) {
 	return a, nil
 }
 
-// has takes a parameter from the rest by one of its names, in lower case.
-func (a *address) has(names ...string) (value string, ok bool) {
+// lookUp takes a parameter from the rest by one of its names, in lower case.
+func (a *address) lookUp(names ...string) (value string, ok bool) {
 	for _, key := range slices.Sorted(maps.Keys(a.rest)) {
 		if slices.Contains(names, key) || !a.service.anyParameter && slices.Contains(names, strings.ToLower(key)) {
 			value, ok = a.rest.Get(key), true
@@ -58,20 +58,20 @@ func (a *address) has(names ...string) (value string, ok bool) {
 }
 
 // byUrgency is a value for the message's urgency, or of no known one.
-func (a *address) byUrgency(unknown string, of map[string]string) string {
-	if value, ok := of[a.urgency]; ok {
+func (a *address) byUrgency(unknown string, words map[string]string) string {
+	if value, ok := words[a.urgency]; ok {
 		return value
 	}
 	return unknown
 }
 
-func (a *address) ignore(names ...string) { _, _ = a.has(names...) }
+func (a *address) ignore(names ...string) { _, _ = a.lookUp(names...) }
 
 func (a *address) text(names ...string) string { return a.or("", names...) }
 
 // or is a text with a value for where the URL has none.
 func (a *address) or(fallback string, names ...string) string {
-	if value, ok := a.has(names...); ok {
+	if value, ok := a.lookUp(names...); ok {
 		return value
 	}
 	return fallback
@@ -119,8 +119,8 @@ func (a *address) number(base int, fallback string, names ...string) int {
 	return int(n)
 }
 
-// at returns a URL of the target's own server.
-func (a *address) at(path string) string {
+// endpoint returns a URL of the target's own server.
+func (a *address) endpoint(path string) string {
 	u := url.URL{Scheme: a.or("https", "scheme"), Host: a.Host, Path: path}
 	if a.yes("no", "disabletls") {
 		u.Scheme = "http"
@@ -139,8 +139,8 @@ func (f fields) set(name string, value any) fields {
 	return f
 }
 
-// with adds parameters of the URL under their own names.
-func (f fields) with(a *address, names ...string) fields {
+// add adds parameters of the URL under their own names.
+func (f fields) add(a *address, names ...string) fields {
 	for _, name := range names {
 		f.set(name, a.text(name))
 	}

@@ -81,36 +81,36 @@ func (c *Config) templates() ([]templates, error) {
 	p.Unless(len(c.Targets) <= mostTargets, "targets", "at most %d are allowed", mostTargets)
 	out := make([]templates, len(c.Targets))
 	for i := range c.Targets {
-		t, at := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
-		out[i] = t.check(&p, at)
+		t, prefix := &c.Targets[i], fmt.Sprintf("targets[%d].", i)
+		out[i] = t.check(&p, prefix)
 		j := slices.IndexFunc(c.Targets, func(o Target) bool { return o.Name == t.Name })
-		p.Unless(j == i, at+"name", "is also the name of targets[%d]: give each its own", j)
+		p.Unless(j == i, prefix+"name", "is also the name of targets[%d]: give each its own", j)
 	}
 	return out, errors.Join(p...)
 }
 
 func (t *Target) least() alert.Severity { return cmp.Or(t.Severity, alert.Info) }
 
-func (t *Target) check(p *alert.Problems, at string) templates {
-	p.Unless(targetName().MatchString(t.Name), at+"name", "must be letters, digits, '_' and '-', at most 64 of them")
-	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), at+"severity", "must be one of %v", alert.Severities())
+func (t *Target) check(p *alert.Problems, prefix string) templates {
+	p.Unless(targetName().MatchString(t.Name), prefix+"name", "must be letters, digits, '_' and '-', at most 64 of them")
+	p.Unless(t.Severity == "" || slices.Contains(alert.Severities(), t.Severity), prefix+"severity", "must be one of %v", alert.Severities())
 	given := slices.DeleteFunc([]string{string(t.URL), t.URLEnv, t.URLFile}, func(way string) bool { return way == "" })
 	switch {
 	case len(given) != 1:
-		p.Unless(false, at+"url", "give exactly one of url, url_env and url_file")
+		p.Unless(false, prefix+"url", "give exactly one of url, url_env and url_file")
 	case t.URL != "":
 		err := t.URL.written().plain()
-		p.Unless(err == nil, at+"url", "%v", err)
+		p.Unless(err == nil, prefix+"url", "%v", err)
 	case t.URLEnv != "":
-		p.Unless(envName().MatchString(t.URLEnv), at+"url_env", "must be the name of an environment variable, not the address itself")
+		p.Unless(envName().MatchString(t.URLEnv), prefix+"url_env", "must be the name of an environment variable, not the address itself")
 	default:
-		p.Unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), at+"url_file",
+		p.Unless(!strings.Contains(t.URLFile, "://") && !strings.ContainsFunc(t.URLFile, unicode.IsControl), prefix+"url_file",
 			"must be the name of a file, not the address itself")
 	}
 	title, err := parseTemplate(t.Title)
-	p.Unless(err == nil, at+"title", "%v", err)
+	p.Unless(err == nil, prefix+"title", "%v", err)
 	message, err := parseTemplate(t.Message)
-	p.Unless(err == nil, at+"message", "%v", err)
+	p.Unless(err == nil, prefix+"message", "%v", err)
 	return templates{title, message}
 }
 
@@ -201,8 +201,8 @@ func (s Secret) begin() string {
 
 // copied are the addresses that services show to people, and their form here.
 var copied = []struct {
-	from func() *regexp.Regexp
-	to   string
+	pattern     func() *regexp.Regexp
+	replacement string
 }{
 	{lazy.Pattern(`^https://hooks\.slack\.com/services/([A-Z0-9]+)/([A-Z0-9]+)/([A-Za-z0-9]+)/?$`), "slack://hook:$1-$2-$3@webhook"},
 	{lazy.Pattern(`^https://(?:ptb\.|canary\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?\?(?:wait=\w+&)?(thread_id=\d+)(?:&wait=\w+)?$`), "discord://$2@$1?$3"},
@@ -223,8 +223,8 @@ func (s Secret) written() Secret {
 		shown = "https://" + strings.ToLower(host) + "/" + path
 	}
 	for _, c := range copied {
-		if c.from().MatchString(shown) {
-			return Secret(c.from().ReplaceAllString(shown, c.to))
+		if c.pattern().MatchString(shown) {
+			return Secret(c.pattern().ReplaceAllString(shown, c.replacement))
 		}
 	}
 	return s

@@ -30,7 +30,7 @@ const (
 
 // A sender delivers a message to a target. It returns soon after ctx ends, and returns a [failure]
 // if the target did not accept the message.
-type sender func(ctx context.Context, to Secret, m letter) error
+type sender func(ctx context.Context, target Secret, m letter) error
 
 // A letter is a message in the form that a target gets.
 type letter struct {
@@ -66,13 +66,13 @@ func newCourier() courier {
 	}}
 }
 
-func (c courier) send(ctx context.Context, to Secret, m letter) error {
+func (c courier) send(ctx context.Context, target Secret, m letter) error {
 	title, text := m.title, m.text
-	if !serviceOf(to).titled {
+	if !serviceOf(target).titled {
 		text = title + "\n" + text
 	}
-	a, err := to.parse()
-	if err = cmp.Or(err, to.usable()); err == nil {
+	a, err := target.parse()
+	if err = cmp.Or(err, target.usable()); err == nil {
 		a.urgency = m.urgency
 	}
 	switch {
@@ -87,7 +87,7 @@ func (c courier) send(ctx context.Context, to Secret, m letter) error {
 		})
 	}
 	if err != nil {
-		err = failed(to, cmp.Or(context.Cause(ctx), err))
+		err = failed(target, cmp.Or(context.Cause(ctx), err))
 	}
 	return err
 }
@@ -137,12 +137,12 @@ func (c courier) do(ctx context.Context, call *call) (reply, error) {
 		},
 	}))
 	answer, err := client.Do(request)
-	if at := wrote.Load(); err != nil && at != nil && ctx.Err() == nil {
+	if written := wrote.Load(); err != nil && written != nil && ctx.Err() == nil {
 		late, ok := errors.AsType[net.Error](err)
 		switch {
 		case ok && late.Timeout():
 			return reply{}, silent(client.Timeout)
-		case (errors.Is(err, io.EOF) || neterr.Cut(err)) && time.Since(*at) >= client.Timeout/shareOfCut:
+		case (errors.Is(err, io.EOF) || neterr.Cut(err)) && time.Since(*written) >= client.Timeout/shareOfCut:
 			return reply{}, errCut
 		}
 	}
@@ -232,8 +232,8 @@ func retryAfter(header http.Header, r reply) time.Duration {
 	}
 	if wait, err := time.ParseDuration(strings.TrimSpace(header.Get("Retry-After")) + "s"); err == nil {
 		seconds = max(seconds, wait.Seconds())
-	} else if at, err := http.ParseTime(header.Get("Retry-After")); err == nil {
-		seconds = max(seconds, time.Until(at).Seconds())
+	} else if retry, err := http.ParseTime(header.Get("Retry-After")); err == nil {
+		seconds = max(seconds, time.Until(retry).Seconds())
 	}
 	return time.Duration(min(max(seconds, 0), longestRefuse.Seconds()) * float64(time.Second))
 }

@@ -148,11 +148,11 @@ func TestUnansweredIsNotRepeatedSoon(t *testing.T) {
 	c.Timeout = time.Second // of what never comes
 	late := newReceiver(t, answering(http.StatusGatewayTimeout, ""))
 	for _, tt := range []struct {
-		to   *receiver
-		by   courier
-		says string
+		receiver *receiver
+		courier  courier
+		says     string
 	}{{held, c, "no answer for 1s; the message may or may not have arrived"}, {late, patient(), "its server reported an error"}} {
-		err := tt.by.send(t.Context(), Secret("generic://"+tt.to.host()+"/?disabletls=yes"), letter{"a", "b", ""})
+		err := tt.courier.send(t.Context(), Secret("generic://"+tt.receiver.host()+"/?disabletls=yes"), letter{"a", "b", ""})
 		f, ok := errors.AsType[*failure](err)
 		if !ok || !strings.Contains(f.text, tt.says) || !f.unsure || f.permanent {
 			t.Errorf("%+v, want %q", f, tt.says)
@@ -185,12 +185,12 @@ func TestCutIsNotRepeatedSoon(t *testing.T) {
 	c := newCourier()
 	c.Timeout = timeout
 	for name, tt := range map[string]struct {
-		to     *receiver
-		unsure bool
+		receiver *receiver
+		unsure   bool
 	}{"cut late": {cut(2 * timeout / shareOfCut), true}, "cut at once": {cut(0), false}, "an answer that breaks off": {begun, true}, "524": {newReceiver(t, answering(524, "")), true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := c.send(t.Context(), Secret("ntfy://"+tt.to.host()+"/topic?disabletls=yes"), letter{"a", "b", ""})
+			err := c.send(t.Context(), Secret("ntfy://"+tt.receiver.host()+"/topic?disabletls=yes"), letter{"a", "b", ""})
 			f, ok := errors.AsType[*failure](err)
 			if !ok || f.unsure != tt.unsure || f.permanent {
 				t.Errorf("%v: %+v", err, f)
@@ -207,12 +207,12 @@ func TestUrgency(t *testing.T) {
 		}
 		return out
 	}
-	for want, of := range map[string][]Event{
+	for want, events := range map[string][]Event{
 		"critical": events("info", fired, "critical", repeated, "warning", fired), "warning": events("critical", over, "warning", fired),
 		"info": events("info", fired), over: events("critical", over, "warning", brief),
 	} {
-		if got := urgency(of); got != want {
-			t.Errorf("%+v is %q, want %q", of, got, want)
+		if got := urgency(events); got != want {
+			t.Errorf("%+v is %q, want %q", events, got, want)
 		}
 	}
 	for _, tt := range []struct{ address, urgency, header, want string }{

@@ -79,13 +79,13 @@ func TestDocumentedFile(t *testing.T) {
 
 // What templates can see is in the document, and nothing else is.
 func TestDocumentedFields(t *testing.T) {
-	for name, of := range map[string]reflect.Type{"fields": reflect.TypeFor[Message](), "event": reflect.TypeFor[Event]()} {
-		var has, says []string
-		for field := range of.Fields() {
-			has = append(has, field.Name)
+	for name, typ := range map[string]reflect.Type{"fields": reflect.TypeFor[Message](), "event": reflect.TypeFor[Event]()} {
+		var actual, says []string
+		for field := range typ.Fields() {
+			actual = append(actual, field.Name)
 		}
-		for method := range of.Methods() {
-			has = append(has, method.Name)
+		for method := range typ.Methods() {
+			actual = append(actual, method.Name)
 		}
 		for row := range strings.Lines(part(t, name)) {
 			first, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
@@ -93,10 +93,10 @@ func TestDocumentedFields(t *testing.T) {
 				says = append(says, m[1])
 			}
 		}
-		slices.Sort(has)
+		slices.Sort(actual)
 		slices.Sort(says)
-		if !slices.Equal(has, says) {
-			t.Errorf("templates see %v, the document has %v", has, says)
+		if !slices.Equal(actual, says) {
+			t.Errorf("templates see %v, the document has %v", actual, says)
 		}
 	}
 }

@@ -137,8 +137,8 @@ func amount(c *alert.Change, r gpu.Reading[float64], left string) string {
 // weight says how much an event matters: by severity, then by news. The end matters most, so that
 // it is not dropped for something no worse.
 func (e *Event) weight() int {
-	by := []string{brief, repeated, fired, over}
-	return e.rank()*len(by) + slices.Index(by, e.News)
+	order := []string{brief, repeated, fired, over}
+	return e.rank()*len(order) + slices.Index(order, e.News)
 }
 
 func (e *Event) rank() int { return alert.Severity(e.Severity).Rank() }
@@ -178,12 +178,12 @@ func (e Event) Age() string { return explain.Span(e.Sent.Sub(e.Time)) }
 // When is the time of the reading: "12 min ago (14:05:06 UTC)", with the date if
 // that is not the message's.
 func (e Event) When() string {
-	at, sent := e.Time.UTC(), e.Sent.UTC()
+	happened, sent := e.Time.UTC(), e.Sent.UTC()
 	layout := "15:04:05 UTC"
-	if at.YearDay() != sent.YearDay() || at.Year() != sent.Year() {
+	if happened.YearDay() != sent.YearDay() || happened.Year() != sent.Year() {
 		layout = time.DateOnly + " " + layout
 	}
-	return e.Age() + " ago (" + at.Format(layout) + ")"
+	return e.Age() + " ago (" + happened.Format(layout) + ")"
 }
 
 const theMachine = "The machine"

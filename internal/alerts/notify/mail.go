@@ -41,14 +41,14 @@ var errMail = errors.New("the mail was not sent")
 // newMail returns a mail to each recipient and a client for their server. Its connection ends with
 // ctx, so a silent server blocks nobody.
 func newMail(ctx context.Context, a *address, title, text string) (*mail.Client, []*mail.Msg, error) {
-	from, name, asHTML := plus(a.text("fromaddress", "from")), a.text("fromname"), a.yes("no", "usehtml")
+	sender, name, asHTML := plus(a.text("fromaddress", "from")), a.text("fromname"), a.yes("no", "usehtml")
 	port, err := strconv.Atoi(cmp.Or(a.Port(), "25"))
 	timeout, badTimeout := time.ParseDuration(a.or("10s", "timeout"))
 	err = errors.Join(err, badTimeout)
 	var mails []*mail.Msg
-	for _, to := range a.list("toaddresses", "to") {
+	for _, recipient := range a.list("toaddresses", "to") {
 		m := mail.NewMsg()
-		err = errors.Join(err, m.FromFormat(name, from), m.To(plus(to)))
+		err = errors.Join(err, m.FromFormat(name, sender), m.To(plus(recipient)))
 		m.SetUserAgent("gpuwhy")
 		m.Subject(title)
 		m.SetBodyString(mail.TypeTextPlain, text)

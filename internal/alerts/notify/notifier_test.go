@@ -29,7 +29,7 @@ type wire struct {
 }
 
 type sent struct {
-	at          time.Time
+	now         time.Time
 	title, body string
 	err         error
 }
@@ -37,7 +37,7 @@ type sent struct {
 func (w *wire) send(ctx context.Context, title, body string) error {
 	w.mu.Lock()
 	n := len(w.sent) + 1
-	w.sent = append(w.sent, sent{at: time.Now(), title: title, body: body})
+	w.sent = append(w.sent, sent{now: time.Now(), title: title, body: body})
 	fail := w.fail
 	w.mu.Unlock()
 	var err error
@@ -108,13 +108,13 @@ func config(names ...string) Config {
 }
 
 // wire is the one to an address.
-func (r *rig) wire(to Secret) *wire {
+func (r *rig) wire(target Secret) *wire {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wires[to] == nil {
-		r.wires[to] = &wire{}
+	if r.wires[target] == nil {
+		r.wires[target] = &wire{}
 	}
-	return r.wires[to]
+	return r.wires[target]
 }
 
 // kept is what a rig keeps, as in a file.
@@ -145,8 +145,8 @@ func newRig(t *testing.T, c Config, wires map[Secret]*wire, past []byte) *rig {
 	for _, target := range c.Targets {
 		r.wire(target.URL)
 	}
-	send := func(ctx context.Context, to Secret, m letter) error {
-		return r.wire(to).send(ctx, m.title, m.text)
+	send := func(ctx context.Context, target Secret, m letter) error {
+		return r.wire(target).send(ctx, m.title, m.text)
 	}
 	var err error
 	if r.Notifier, err = build(c, send, func() { poke(r.changed) }, slog.New(slog.NewTextHandler(&r.log, nil))); err != nil {
@@ -201,7 +201,7 @@ func TestGrouping(t *testing.T) {
 		r.tell(change("a", alert.Over), change("c", alert.Fired))
 		time.Sleep(10 * time.Second)
 		got := r.wire(urlOf("ops")).all()
-		if len(got) != 1 || got[0].at.Sub(begun) != 10*time.Second {
+		if len(got) != 1 || got[0].now.Sub(begun) != 10*time.Second {
 			t.Fatalf("sent: %+v", got)
 		}
 		body := got[0].body
@@ -215,7 +215,7 @@ func TestGrouping(t *testing.T) {
 		r.tell(change("d", alert.Repeated))
 		time.Sleep(time.Hour)
 		got = r.wire(urlOf("ops")).all()
-		if len(got) != 2 || got[1].at.Sub(got[0].at) != time.Minute {
+		if len(got) != 2 || got[1].now.Sub(got[0].now) != time.Minute {
 			t.Fatalf("sent: %+v", got)
 		}
 		if body := got[1].body; !strings.Contains(body, "<b over>") || !strings.Contains(body, "<d repeated>") || strings.Contains(body, "Still") {
@@ -319,7 +319,7 @@ func TestRetry(t *testing.T) {
 		}
 		for i := 1; i < len(got); i++ {
 			full := min(firstRetry<<(i-1), longestRetry)
-			if gap := got[i].at.Sub(got[i-1].at); gap < full/2 || gap > full {
+			if gap := got[i].now.Sub(got[i-1].now); gap < full/2 || gap > full {
 				t.Errorf("try %d came after %v, want up to %v", i+1, gap, full)
 			}
 		}

@@ -84,7 +84,7 @@ func TestStormThatDoesNotEnd(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		got := r.wire(urlOf("ops")).all()
-		if len(got) != 1 || got[0].at.Sub(begun) != 10*time.Second {
+		if len(got) != 1 || got[0].now.Sub(begun) != 10*time.Second {
 			t.Fatalf("%d messages", len(got))
 		}
 	})
@@ -155,9 +155,9 @@ func TestTheEndIsTold(t *testing.T) {
 		c.Targets[0].Severity = alert.Critical
 		wires := map[Secret]*wire{}
 		r := newRig(t, c, wires, nil)
-		routed := func(id string, news alert.News, s alert.Severity, to string) alert.Change {
+		routed := func(id string, news alert.News, s alert.Severity, target string) alert.Change {
 			out := severe(id, news, s)
-			out.Targets = []string{to}
+			out.Targets = []string{target}
 			return out
 		}
 		r.tell(routed("told", alert.Fired, alert.Critical, "loud"), routed("mild", alert.Fired, alert.Warning, "loud"), routed("away", alert.Fired, alert.Info, "moved"))
@@ -192,7 +192,7 @@ func TestLateMessages(t *testing.T) {
 		line := &wire{fail: func(int, string) error { return &failure{text: "no"} }}
 		r := newRig(t, config("ops"), map[Secret]*wire{urlOf("ops"): line}, nil)
 		defer r.stop()
-		at := time.Now().UTC()
+		now := time.Now().UTC()
 		r.tell(change("a", alert.Fired))
 		time.Sleep(20 * time.Second)
 		all := line.all()
@@ -204,7 +204,7 @@ func TestLateMessages(t *testing.T) {
 		time.Sleep(time.Hour)
 		all = line.all()
 		last := all[len(all)-1]
-		want := fmt.Sprintf("3 h ago (%s UTC): [warning too_hot] node-1: <a fired> Look.", at.Format("15:04:05"))
+		want := fmt.Sprintf("3 h ago (%s UTC): [warning too_hot] node-1: <a fired> Look.", now.Format("15:04:05"))
 		if last.err != nil || last.body != want {
 			t.Errorf("late: %q, want %q", last.body, want)
 		}

@@ -49,10 +49,10 @@ func (r *recorder) RoundTrip(q *http.Request) (*http.Response, error) {
 			header[name] = strings.Join(values, "|")
 		}
 	}
-	to := *q.URL
-	to.User = nil
-	r.got = append(r.got, recordedRequest{q.Method, to.String(), header, string(body)})
-	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answerOf(&to))), Request: q}, nil
+	target := *q.URL
+	target.User = nil
+	r.got = append(r.got, recordedRequest{q.Method, target.String(), header, string(body)})
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(answerOf(&target))), Request: q}, nil
 }
 
 func answerOf(u *url.URL) string {

@@ -319,9 +319,9 @@ func TestMailOptions(t *testing.T) {
 	if err := mailTo(t.Context(), Secret("smtp://me:pass%20word@"+address+"/?from=gpus+x@example.org&fromname=The+GPUs&to=ops@example.org,night@example.org&usehtml=yes&clienthost=auto")); err != nil {
 		t.Fatal(err)
 	}
-	for i, to := range []string{"ops@example.org", "night@example.org"} {
+	for i, recipient := range []string{"ops@example.org", "night@example.org"} {
 		mail := <-mails
-		for _, want := range []string{"RCPT TO:<" + to + ">", "To: <" + to + ">", `From: "The GPUs" <gpus+x@example.org>`, "multipart/alternative", "<pre>It is hot.", "text/plain"} {
+		for _, want := range []string{"RCPT TO:<" + recipient + ">", "To: <" + recipient + ">", `From: "The GPUs" <gpus+x@example.org>`, "multipart/alternative", "<pre>It is hot.", "text/plain"} {
 			if !strings.Contains(mail, want) {
 				t.Errorf("%q is not in %s", want, mail)
 			}

@@ -94,12 +94,12 @@ func discord(a *address, title, text string, post poster) {
 	name, picture := a.text("username"), a.text("avatar", "avatarurl")
 	a.ignore("colorerror", "colorwarn", "colorinfo", "colordebug")
 	a.need(a.user != "" && a.Host != "" && (a.Path == "" || a.Path == "/raw"))
-	to := "https://discord.com/api/webhooks/" + a.Host + "/" + a.user
+	hook := "https://discord.com/api/webhooks/" + a.Host + "/" + a.user
 	if thread != "" {
-		to += "?" + url.Values{"thread_id": {thread}}.Encode()
+		hook += "?" + url.Values{"thread_id": {thread}}.Encode()
 	}
 	if raw {
-		post(call{url: to, body: text, header: header{"Content-Type": "application/json"}})
+		post(call{url: hook, body: text, header: header{"Content-Type": "application/json"}})
 		return
 	}
 	lines := []string{text}
@@ -112,7 +112,7 @@ func discord(a *address, title, text string, post poster) {
 			embeds = append(embeds, fields{"description": line, "color": color})
 		}
 		embeds[0]["title"] = title
-		post(call{url: to, body: fields{"embeds": embeds}.set("username", name).set("avatar_url", picture)})
+		post(call{url: hook, body: fields{"embeds": embeds}.set("username", name).set("avatar_url", picture)})
 	}
 }
 
@@ -138,12 +138,12 @@ func generic(a *address, title, text string, post poster) {
 			query[strings.TrimPrefix(key, "__")] = values
 		}
 	}
-	to := *a.URL
-	to.Scheme, to.RawQuery = "https", query.Encode()
+	target := *a.URL
+	target.Scheme, target.RawQuery = "https", query.Encode()
 	if a.secure == "http" || a.secure == "" && plain {
-		to.Scheme = "http"
+		target.Scheme = "http"
 	}
-	c.url = to.String()
+	c.url = target.String()
 	a.need(template == "" || template == "json" || template == "JSON")
 	post(c)
 }
@@ -154,11 +154,11 @@ var capital = lazy.Pattern(`\B[A-Z]`)
 func googleChat(a *address, _, text string, post poster) {
 	query := url.Values{}
 	for _, name := range []string{"key", "token"} {
-		value, given := a.has(name)
+		value, given := a.lookUp(name)
 		query.Set(name, value)
 		a.need(!given || value != "")
 	}
-	post(call{url: a.at(a.Path) + "?" + query.Encode(), body: fields{"text": text}})
+	post(call{url: a.endpoint(a.Path) + "?" + query.Encode(), body: fields{"text": text}})
 }
 
 var gotifyToken = lazy.Pattern(`^A[A-Za-z0-9._-]{14}$`)
@@ -171,7 +171,7 @@ func gotify(a *address, title, text string, post poster) {
 	priority := a.number(10, a.byUrgency("0", gotifyPriorities), "priority")
 	extras := json.RawMessage(a.or("null", "extras"))
 	body := fields{"message": text, "title": title, "priority": priority, "extras": extras}
-	c := call{url: a.at(folder + "message"), body: body.set("date", gotifyDate(a.text("date"))), took: isJSON}
+	c := call{url: a.endpoint(folder + "message"), body: body.set("date", gotifyDate(a.text("date"))), took: isJSON}
 	c.unverified = a.yes("no", "insecureskipverify")
 	if a.yes("no", "useheader") {
 		c.header = header{"X-Gotify-Key": token}
@@ -212,14 +212,14 @@ func lark(a *address, title, text string, post poster) {
 func mattermost(a *address, _, text string, post poster) {
 	a.need(a.parts[0] != "")
 	body := fields{"text": text}.icon(a).set("username", a.user).set("channel", append(a.parts, "")[1])
-	post(call{url: a.at("/hooks/" + a.parts[0]), body: body})
+	post(call{url: a.endpoint("/hooks/" + a.parts[0]), body: body})
 }
 
 // ntfyPriorities say how loud a phone is.
 var ntfyPriorities = map[string]string{string(alert.Critical): "Max", string(alert.Warning): "High", string(alert.Info): "Default", over: "Default"}
 
 func ntfy(a *address, title, text string, post poster) {
-	c := call{url: a.at(a.Path), user: a.User, body: text, took: isJSON, unverified: a.yes("no", "disabletlsverification")}
+	c := call{url: a.endpoint(a.Path), user: a.User, body: text, took: isJSON, unverified: a.yes("no", "disabletlsverification")}
 	c.header = header{
 		"Content-Type": "text/plain; charset=utf-8", "Title": title, "Tags": a.text("tags"), "Delay": a.text("delay", "at", "in"),
 		"Actions": a.text("actions"), "Click": a.text("click"), "Attach": a.text("attach"), "X-Icon": a.text("icon"),
@@ -246,25 +246,25 @@ func opsgenie(a *address, title, text string, post poster) {
 		name, value := a.pair(detail)
 		details[name] = value
 	}
-	body := fields{"message": title, "description": text}.with(a, "alias", "entity", "source", "priority", "note", "user").
+	body := fields{"message": title, "description": text}.add(a, "alias", "entity", "source", "priority", "note", "user").
 		set("actions", a.list("actions")).set("tags", a.list("tags")).set("details", details).
 		set("responders", a.entities("responders")).set("visibleTo", a.entities("visibleto"))
 	key := strings.TrimPrefix(a.Path, "/")
 	a.need(key != "")
-	to := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
-	post(call{url: to, body: body, header: header{"Authorization": "GenieKey " + key}})
+	target := "https://" + a.server("api.opsgenie.com", "443") + "/v2/alerts"
+	post(call{url: target, body: body, header: header{"Authorization": "GenieKey " + key}})
 }
 
 // entities are Opsgenie's teams and users, such as team:ops,user:bob.
 func (a *address) entities(name string) (out []fields) {
 	for _, entity := range a.list(name) {
 		kind, who := a.pair(entity)
-		by := map[string]string{"team": "name", "user": "username"}[kind]
+		key := map[string]string{"team": "name", "user": "username"}[kind]
 		if opsgenieID().MatchString(who) {
-			by = "id"
+			key = "id"
 		}
-		a.need(by != "")
-		out = append(out, fields{"type": kind, by: who})
+		a.need(key != "")
+		out = append(out, fields{"type": kind, key: who})
 	}
 	return out
 }
@@ -287,7 +287,7 @@ func pagerDuty(a *address, _, text string, post poster) {
 	body := fields{
 		"payload":     fields{"summary": cut(text, 1024), "severity": severity, "source": a.or("default", "source")},
 		"routing_key": key, "event_action": a.oneOf("trigger|acknowledge|resolve", "trigger", "action"),
-	}.with(a, "dedup_key", "client", "client_url")
+	}.add(a, "dedup_key", "client", "client_url")
 	body.set("details", json.RawMessage(a.text("details")))
 	if contexts := a.text("contexts"); strings.HasPrefix(contexts, "[") {
 		body["contexts"] = json.RawMessage(contexts)
@@ -336,7 +336,7 @@ func rocketChat(a *address, _, text string, post poster) {
 		}
 		body["channel"] = channel
 	}
-	post(call{url: a.at("/hooks/" + parts[1] + "/" + parts[2]), body: body})
+	post(call{url: a.endpoint("/hooks/" + parts[1] + "/" + parts[2]), body: body})
 }
 
 var (
@@ -346,20 +346,20 @@ var (
 
 func signal(a *address, _, text string, post poster) {
 	a.need(len(a.parts) > 1 && signalPhone().MatchString(a.parts[0]))
-	var to []string
+	var recipients []string
 	for i, part := range a.parts[1:] { // a group's id may have slashes
 		whole := strings.HasPrefix(part, "group.") || strings.HasPrefix(part, "+")
-		if i > 0 && strings.HasPrefix(to[len(to)-1], "group.") && !whole {
-			to[len(to)-1] += "/" + part
+		if i > 0 && strings.HasPrefix(recipients[len(recipients)-1], "group.") && !whole {
+			recipients[len(recipients)-1] += "/" + part
 			continue
 		}
-		to = append(to, part)
+		recipients = append(recipients, part)
 	}
-	for _, recipient := range to {
+	for _, recipient := range recipients {
 		a.need(signalPhone().MatchString(recipient) || signalGroup().MatchString(recipient))
 	}
 	a.Host = a.server("localhost", "8080")
-	c := call{url: a.at("/v2/send"), user: a.User, body: fields{"message": text, "number": a.parts[0], "recipients": to}}
+	c := call{url: a.endpoint("/v2/send"), user: a.User, body: fields{"message": text, "number": a.parts[0], "recipients": recipients}}
 	if token := a.text("token"); token != "" {
 		c.user, c.header = nil, header{"Authorization": "Bearer " + token}
 	}
@@ -391,7 +391,7 @@ func slack(a *address, title, text string, post poster) {
 	for _, line := range lines {
 		attachments = append(attachments, fields{"text": line}.set("color", color))
 	}
-	body := fields{"text": title, "attachments": attachments}.with(a, "thread_ts").icon(a)
+	body := fields{"text": title, "attachments": attachments}.add(a, "thread_ts").icon(a)
 	body.set("username", a.or(bot, "botname", "username"))
 	if channel != "webhook" {
 		body["channel"] = channel
@@ -413,12 +413,12 @@ var teamsHook = lazy.Pattern(`^https://[a-zA-Z0-9-]+\.webhook\.office\.com/webho
 	`[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36}/[^/]+$`)
 
 func teams(a *address, title, text string, post poster) {
-	to := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" +
+	hook := "https://" + a.text("host") + "/webhookb2/" + a.user + "@" + a.Hostname() + "/IncomingWebhook/" +
 		strings.Join(a.parts, "/")
 	if a.secure != "" {
-		to = "https://" + a.Host + a.Path
+		hook = "https://" + a.Host + a.Path
 	}
-	a.need(teamsHook().MatchString(to))
+	a.need(teamsHook().MatchString(hook))
 	var sections []fields
 	for line := range strings.SplitSeq(text, "\n") {
 		sections = append(sections, fields{}.set("text", line))
@@ -427,7 +427,7 @@ func teams(a *address, title, text string, post poster) {
 		"@type": "MessageCard", "@context": "http://schema.org/extensions", "markdown": true,
 		"title": title, "summary": title, "sections": sections,
 	}
-	post(call{url: to, body: body.set("themeColor", a.text("color"))})
+	post(call{url: hook, body: body.set("themeColor", a.text("color"))})
 }
 
 var (
@@ -480,7 +480,7 @@ func weCom(a *address, _, text string, post poster) {
 	a.need(weComKey().MatchString(a.Host))
 	content := fields{"content": text}
 	for _, name := range []string{"mentioned_list", "mentioned_mobile_list"} {
-		if who, given := a.has(name); given {
+		if who, given := a.lookUp(name); given {
 			content[name] = []string{who}
 		}
 	}
@@ -501,7 +501,7 @@ func zulip(a *address, _, text string, post poster) {
 
 // matrix logs in where the URL has a user, finds the rooms, and sends to each.
 func matrix(a *address, _, text string, post poster) {
-	names, server, token := a.list("rooms", "room"), a.at("/_matrix/client/r0/"), a.password
+	names, server, token := a.list("rooms", "room"), a.endpoint("/_matrix/client/r0/"), a.password
 	if a.user != "" {
 		offered := func(r reply) bool { return strings.Contains(r.text, `"m.login.password"`) }
 		if _, ok := post(call{method: "GET", url: server + "login", took: offered}); !ok {
@@ -515,14 +515,14 @@ func matrix(a *address, _, text string, post poster) {
 		}
 		token, _ = r.json["access_token"].(string)
 	}
-	at := func(path string) string {
+	endpoint := func(path string) string {
 		return server + (&url.URL{Path: path, RawQuery: url.Values{"access_token": {token}}.Encode()}).String()
 	}
 	send := func(room string) {
-		post(call{url: at("rooms/" + room + "/send/m.room.message"), body: fields{"msgtype": "m.text", "body": text}, took: isJSON})
+		post(call{url: endpoint("rooms/" + room + "/send/m.room.message"), body: fields{"msgtype": "m.text", "body": text}, took: isJSON})
 	}
 	if names == nil {
-		r, _ := post(call{method: "GET", url: at("joined_rooms"), took: isJSON})
+		r, _ := post(call{method: "GET", url: endpoint("joined_rooms"), took: isJSON})
 		rooms, _ := r.json["joined_rooms"].([]any)
 		for _, room := range rooms {
 			send(fmt.Sprint(room))
@@ -532,7 +532,7 @@ func matrix(a *address, _, text string, post poster) {
 		if !strings.HasPrefix(room, "#") && !strings.HasPrefix(room, "!") {
 			room = "#" + room
 		}
-		if r, ok := post(call{url: at("join/" + room), body: json.RawMessage("null"), took: isJSON}); ok {
+		if r, ok := post(call{url: endpoint("join/" + room), body: json.RawMessage("null"), took: isJSON}); ok {
 			id, _ := r.json["room_id"].(string)
 			send(id)
 		}

@@ -147,29 +147,29 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // examples are messages to try templates on.
 func examples() []Message {
-	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	moment := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := Event{
 		ID: "too_hot-GPU-1-0", News: fired, Rule: "too_hot", Severity: string(alert.Critical), State: string(alert.Firing),
 		Node: "node-1", Device: "GPU 0 (NVIDIA H100 PCIe)", Index: 0, UUID: "GPU-1", Name: "NVIDIA H100 PCIe",
-		Value: "3 °C left", Threshold: "5 °C", Since: at.Add(-time.Minute), Time: at,
+		Value: "3 °C left", Threshold: "5 °C", Since: moment.Add(-time.Minute), Time: moment,
 		Message:  "GPU 0 (NVIDIA H100 PCIe) is 3 °C below its slowdown temperature; 60 s ago it came within 5 °C of it.",
 		Why:      "train.py (pid 4242, ann) keeps GPU 0 (NVIDIA H100 PCIe) busy at 99 %, 85 °C, 579 W of 600 W, fan at 58 %.",
 		Headline: "train.py (ann) is heating GPU 0.", Facts: "85 °C · 579 W of 600 · fan 58 %",
 		Action: "End or pause train.py (pid 4242, ann).", Command: "kill 4242",
 	}
 	ended, again, both := one, one, one
-	ended.News, ended.State, ended.Value, ended.Ended = over, string(alert.Resolved), "", at.Add(-30*time.Second)
+	ended.News, ended.State, ended.Value, ended.Ended = over, string(alert.Resolved), "", moment.Add(-30*time.Second)
 	ended.Why, ended.Headline, ended.Facts, ended.Action, ended.Command = "", "", "", "", ""
 	again.News, both.News = repeated, brief
 	driver := Event{
 		ID: "driver_gone-nvml-0", News: fired, Rule: "driver_gone", Severity: string(alert.Warning), State: string(alert.Firing),
-		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: at, Time: at, Message: "The driver (nvml) can no longer be read; this began just now.",
+		Node: "node-1", Device: "The driver (nvml)", Index: -1, Since: moment, Time: moment, Message: "The driver (nvml) can no longer be read; this began just now.",
 	}
 	all := []Event{one, ended, again, both, driver}
 	return []Message{
-		message(all[:1], 1, circumstances{now: at.Add(10 * time.Second)}),
-		message(all[4:], 1, circumstances{publicURL: "https://gpus.example.org/", now: at.Add(12 * time.Minute)}),
-		message(all, 4, circumstances{dropped: dropped{Crowded: 2, Late: 1}, publicURL: "https://gpus.example.org/", now: at}),
+		message(all[:1], 1, circumstances{now: moment.Add(10 * time.Second)}),
+		message(all[4:], 1, circumstances{publicURL: "https://gpus.example.org/", now: moment.Add(12 * time.Minute)}),
+		message(all, 4, circumstances{dropped: dropped{Crowded: 2, Late: 1}, publicURL: "https://gpus.example.org/", now: moment}),
 	}
 }
 

@@ -37,10 +37,10 @@ type settings struct {
 
 // A worker sends messages to one target. The notifier's lock guards it.
 type worker struct {
-	of   *Notifier
-	name string
-	log  *slog.Logger
-	wake chan struct{} // there is something new to look at
+	notifier *Notifier
+	name     string
+	log      *slog.Logger
+	wake     chan struct{} // there is something new to look at
 
 	set      settings
 	queue    queue
@@ -50,9 +50,9 @@ type worker struct {
 	stop     func() // ends run
 }
 
-func newWorker(of *Notifier, s settings) *worker {
-	log := of.log.With("target", s.target.Name, "service", s.url.scheme())
-	return &worker{of: of, name: s.target.Name, log: log, wake: make(chan struct{}, 1), set: s, abort: func() {}, stop: func() {}}
+func newWorker(notifier *Notifier, s settings) *worker {
+	log := notifier.log.With("target", s.target.Name, "service", s.url.scheme())
+	return &worker{notifier: notifier, name: s.target.Name, log: log, wake: make(chan struct{}, 1), set: s, abort: func() {}, stop: func() {}}
 }
 
 // put gives a worker other settings. With another URL it retries at once, and resends a message
@@ -135,20 +135,20 @@ func (w *worker) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(endTime, end) })()
 	for {
 		ended := ctx.Err() != nil
-		w.of.mu.Lock()
+		w.notifier.mu.Lock()
 		wait := w.set.wait
 		if ended {
 			wait = 0
 		}
 		next, some := w.queue.due(wait, w.set.interval)
-		w.of.mu.Unlock()
+		w.notifier.mu.Unlock()
 		if some && !time.Now().Before(next) && sending.Err() == nil {
 			w.deliver(sending)
 			continue
 		}
-		var at <-chan time.Time
+		var due <-chan time.Time
 		if some {
-			at = time.After(time.Until(next))
+			due = time.After(time.Until(next))
 		}
 		select {
 		case <-ctx.Done():
@@ -156,7 +156,7 @@ func (w *worker) run(ctx context.Context) {
 				return
 			}
 		case <-w.wake:
-		case <-at:
+		case <-due:
 		}
 	}
 }
@@ -166,26 +166,26 @@ func (w *worker) deliver(ctx context.Context) {
 	defer abort()
 	timed, cancel := context.WithTimeoutCause(ctx, sendTime, errSilent)
 	defer cancel()
-	w.of.mu.Lock()
+	w.notifier.mu.Lock()
 	events, told, set := w.queue.take(), w.queue.dropped, w.set
 	about := circumstances{dropped: told, publicURL: set.publicURL, now: time.Now()}
 	w.abort = abort
-	w.of.mu.Unlock()
+	w.notifier.mu.Unlock()
 
 	title, body, err := set.templates.write(set.service, events, about)
 	if err != nil { // it worked on the examples
 		w.log.Warn("the target's template failed: using the default one", "err", err)
 		title, body, err = templates{}.write(set.service, events, about)
 	}
-	if w.of.Flush != nil {
-		_ = w.of.Flush(timed) // a full disk is no reason to be silent
+	if w.notifier.Flush != nil {
+		_ = w.notifier.Flush(timed) // a full disk is no reason to be silent
 	}
 	if err == nil {
-		err = w.of.send(timed, set.url, letter{title, body, urgency(events)})
+		err = w.notifier.send(timed, set.url, letter{title, body, urgency(events)})
 	}
 
-	w.of.mu.Lock()
-	defer w.of.mu.Unlock()
+	w.notifier.mu.Lock()
+	defer w.notifier.mu.Unlock()
 	before := w.queue.dropped
 	defer func() { w.noteDropped(before) }()
 	if w.set.url != set.url || err != nil && ctx.Err() != nil {
@@ -193,7 +193,7 @@ func (w *worker) deliver(ctx context.Context) {
 		return
 	}
 	w.landed(err, told, time.Now())
-	w.of.changed()
+	w.notifier.changed()
 }
 
 // landed notes the result of a message. It logs when the target begins to fail, refuses differently

@@ -32,13 +32,13 @@ func (p *parser) decode(node *yaml.Node, where string, into any) map[string]bool
 	}
 	fields := map[string]reflect.Value{}
 	var names []string
-	of := reflect.ValueOf(into).Elem()
-	for _, f := range reflect.VisibleFields(of.Type()) {
+	target := reflect.ValueOf(into).Elem()
+	for _, f := range reflect.VisibleFields(target.Type()) {
 		if f.Anonymous {
 			continue
 		}
 		for name := range strings.SplitSeq(cmp.Or(f.Tag.Get("keys"), f.Tag.Get("yaml")), ",") {
-			fields[name] = of.FieldByIndex(f.Index)
+			fields[name] = target.FieldByIndex(f.Index)
 			names = append(names, name)
 		}
 	}

@@ -280,37 +280,37 @@ func (a *apart) pass(conn net.Conn) {
 		return // who connects tries again
 	}
 	dialer := net.Dialer{Timeout: dialing}
-	to, err := dialer.DialContext(a.ctx, "tcp", fmt.Sprint("127.0.0.1:", port))
+	upstream, err := dialer.DialContext(a.ctx, "tcp", fmt.Sprint("127.0.0.1:", port))
 	if err != nil {
 		return
 	}
-	defer to.Close()
-	if _, err := io.WriteString(to, whoConnects(conn)); err == nil {
-		join(conn, to)
+	defer upstream.Close()
+	if _, err := io.WriteString(upstream, whoConnects(conn)); err == nil {
+		join(conn, upstream)
 	}
 }
 
 // whoConnects is the header of the PROXY protocol that tells the server a client's address.
 func whoConnects(conn net.Conn) string {
-	from, is := conn.RemoteAddr().(*net.TCPAddr)
-	to, also := conn.LocalAddr().(*net.TCPAddr)
+	remote, is := conn.RemoteAddr().(*net.TCPAddr)
+	local, also := conn.LocalAddr().(*net.TCPAddr)
 	if !is || !also {
 		return "PROXY UNKNOWN\r\n"
 	}
 	family := "TCP6"
-	source, target := from.AddrPort().Addr().Unmap().WithZone(""), to.AddrPort().Addr().Unmap().WithZone("")
+	source, target := remote.AddrPort().Addr().Unmap().WithZone(""), local.AddrPort().Addr().Unmap().WithZone("")
 	if source.Is4() {
 		family = "TCP4"
 	}
-	return fmt.Sprintf("PROXY %s %s %s %d %d\r\n", family, source, target, from.Port, to.Port)
+	return fmt.Sprintf("PROXY %s %s %s %d %d\r\n", family, source, target, remote.Port, local.Port)
 }
 
 // join forwards bytes in both directions, until one side ends.
 func join(a, b net.Conn) {
 	done := make(chan struct{}, 2)
-	pass := func(to, from net.Conn) {
+	pass := func(dst, src net.Conn) {
 		// Not the kernel's own way, which takes four file descriptors a connection.
-		_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, copied)) // the end of a connection has many reasons
+		_, _ = io.CopyBuffer(struct{ io.Writer }{dst}, struct{ io.Reader }{src}, make([]byte, copied)) // the end of a connection has many reasons
 		done <- struct{}{}
 	}
 	go pass(a, b)

@@ -117,15 +117,15 @@ func (i *Info) Port() string {
 
 // Certified reports whether the server's certificate is valid for a host.
 func (i *Info) Certified(host string) bool {
-	of := x509.Certificate{}
+	cert := x509.Certificate{}
 	for _, name := range i.Names {
 		if ip := net.ParseIP(name); ip != nil {
-			of.IPAddresses = append(of.IPAddresses, ip)
+			cert.IPAddresses = append(cert.IPAddresses, ip)
 		} else {
-			of.DNSNames = append(of.DNSNames, name)
+			cert.DNSNames = append(cert.DNSNames, name)
 		}
 	}
-	return of.VerifyHostname(host) == nil
+	return cert.VerifyHostname(host) == nil
 }
 
 // tellInfo writes the file if its content has changed.

@@ -23,8 +23,8 @@ const (
 
 const api = "$JS.API."
 
-// of returns JetStream's subjects for one stream.
-func of(stream string, operations ...string) (subjects []string) {
+// streamSubjects returns JetStream's subjects for one stream.
+func streamSubjects(stream string, operations ...string) (subjects []string) {
 	for _, operation := range operations {
 		subjects = append(subjects, api+operation+"."+stream)
 	}
@@ -34,15 +34,15 @@ func of(stream string, operations ...string) (subjects []string) {
 // making returns the subjects that Prepare needs.
 func making() (subjects []string) {
 	for _, stream := range []string{bus.BucketStream, bus.EventStream, bus.PastStream} {
-		subjects = append(subjects, of(stream, "STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")...)
+		subjects = append(subjects, streamSubjects(stream, "STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE")...)
 	}
 	return append(subjects, api+"INFO")
 }
 
 // consuming returns the subjects that a reader of a stream needs.
 func consuming(stream string) []string {
-	return append(of(stream+".>", "CONSUMER.CREATE", "CONSUMER.INFO", "CONSUMER.DELETE", "CONSUMER.MSG.NEXT", "DIRECT.GET"),
-		append(of(stream, "CONSUMER.CREATE", "DIRECT.GET", "STREAM.MSG.GET"), "$JS.ACK."+stream+".>", "$JS.FC."+stream+".>")...)
+	return append(streamSubjects(stream+".>", "CONSUMER.CREATE", "CONSUMER.INFO", "CONSUMER.DELETE", "CONSUMER.MSG.NEXT", "DIRECT.GET"),
+		append(streamSubjects(stream, "CONSUMER.CREATE", "DIRECT.GET", "STREAM.MSG.GET"), "$JS.ACK."+stream+".>", "$JS.FC."+stream+".>")...)
 }
 
 // Permissions returns everything that a program may do. A node publishes under its own token, answers questions

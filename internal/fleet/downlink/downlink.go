@@ -263,17 +263,17 @@ func (d *Downlink) learn(reads map[string]time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.Clock.Now()
-	for name, at := range reads {
+	for name, read := range reads {
 		r := d.nodes[name]
-		if at.After(now.Add(slack)) || r != nil && (!at.After(r.read) || r.silent.IsZero() && r.unsure == 0) {
+		if read.After(now.Add(slack)) || r != nil && (!read.After(r.read) || r.silent.IsZero() && r.unsure == 0) {
 			continue
 		}
 		if _, known := d.reads[name]; !known && len(d.reads) >= MostNodes {
 			continue
 		}
-		d.reads[name] = at
-		if r != nil && !r.silent.IsZero() && at.After(r.silent) {
-			r.silent = at
+		d.reads[name] = read
+		if r != nil && !r.silent.IsZero() && read.After(r.silent) {
+			r.silent = read
 			d.soon(r)
 		}
 	}
@@ -425,12 +425,12 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 		if err != nil {
 			return fmt.Errorf("can't read the fleet's events: %w", err)
 		}
-		at, err := m.Metadata()
+		meta, err := m.Metadata()
 		if err != nil {
 			return fmt.Errorf("can't read the fleet's events: %w", err)
 		}
-		if at.Timestamp.After(e.newest) {
-			e.newest = at.Timestamp
+		if meta.Timestamp.After(e.newest) {
+			e.newest = meta.Timestamp
 		}
 		node, err := bus.NodeOfSubject(m.Subject())
 		if err != nil || d.Own(node) {
@@ -460,11 +460,11 @@ func (d *Downlink) hear(ctx context.Context, e *events) error {
 			d.refuse(node, err)
 			continue
 		}
-		if c.Time.Sub(at.Timestamp) > ahead {
+		if c.Time.Sub(meta.Timestamp) > ahead {
 			d.refuse(node, errors.New("an event is dated in the future"))
 			continue
 		}
-		d.told(&c, at.Timestamp.Before(e.started))
+		d.told(&c, meta.Timestamp.Before(e.started))
 	}
 }
 

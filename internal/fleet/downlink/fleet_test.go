@@ -77,7 +77,7 @@ func (s *screen) seen() []string {
 }
 
 // show starts a hub.
-func show(t *testing.T, server *natstest.Server, of clock.Clock) *screen {
+func show(t *testing.T, server *natstest.Server, clock clock.Clock) *screen {
 	t.Helper()
 	s := &screen{bus: connect(t, server), nodes: map[string]*insight.Moment{}, live: map[string]bool{}, alerts: map[string]*alert.Report{}}
 	locked := func(f func()) {
@@ -86,7 +86,7 @@ func show(t *testing.T, server *natstest.Server, of clock.Clock) *screen {
 		f()
 	}
 	s.Downlink = downlink.New(downlink.Config{
-		Bus: s.bus, Version: "1.2.3", Clock: of, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Bus: s.bus, Version: "1.2.3", Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Limits: bus.Limits{BucketBytes: 64 << 20, EventBytes: 64 << 20, PastBytes: 64 << 20},
 		Own:    func(string) bool { return false },
 		Take: func(list []*insight.Moment) {
@@ -296,8 +296,8 @@ func questions(t *testing.T) {
 	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
 	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
 	ann := auth.Principal{Name: "ann", Access: auth.Operate}
-	ask := func(node, what string, by *auth.Principal, order string) (any, error) {
-		return hub.Ask(t.Context(), node, &action.Question{Ask: what, Order: json.RawMessage(order), Asker: by})
+	ask := func(node, what string, asker *auth.Principal, order string) (any, error) {
+		return hub.Ask(t.Context(), node, &action.Question{Ask: what, Order: json.RawMessage(order), Asker: asker})
 	}
 	read, err := ask("gpu-1", "refresh", &ann, "")
 	m, ok := read.(*insight.Moment)
@@ -317,16 +317,16 @@ func questions(t *testing.T) {
 		return nil
 	}
 	testkit.Until(t, "its alert", func() bool { return standing() != nil })
-	of := standing()
-	if len(of.Processes) == 0 || of.Is == "" || of.Device.UUID != m.Snapshot.Devices[0].UUID || !of.Value.Present() {
-		t.Errorf("less of it came than there is: %+v", of)
+	got := standing()
+	if len(got.Processes) == 0 || got.Is == "" || got.Device.UUID != m.Snapshot.Devices[0].UUID || !got.Value.Present() {
+		t.Errorf("less of it came than there is: %+v", got)
 	}
 	// An earlier version's hub names nobody, and is answered. Who is named and may not do it is denied, and so is what names
 	// nobody and no earlier version asked.
-	acknowledge := fmt.Sprintf(`{"acknowledge":%q,"by":{"by":"ann","comment":"","at":%q}}`, of.ID, time.Now().Format(time.RFC3339))
+	acknowledge := fmt.Sprintf(`{"acknowledge":%q,"by":{"by":"ann","comment":"","at":%q}}`, got.ID, time.Now().Format(time.RFC3339))
 	for _, tt := range []struct {
 		ask, order string
-		by         *auth.Principal
+		asker      *auth.Principal
 		code       string // of the refusal; "-" for another error
 	}{
 		{"alert", acknowledge, &auth.Principal{}, "denied"},
@@ -345,10 +345,10 @@ func questions(t *testing.T) {
 		{"refresh", "", nil, ""}, {"whole", "", nil, ""}, {"recent", "", nil, ""},
 		{"alert", acknowledge, nil, ""},
 	} {
-		out, err := ask("gpu-1", tt.ask, tt.by, tt.order)
+		out, err := ask("gpu-1", tt.ask, tt.asker, tt.order)
 		refusal, refused := errors.AsType[*action.Refusal](err)
 		if refused != (tt.code != "" && tt.code != "-") || refused && refusal.Code != tt.code || (err == nil) != (tt.code == "") {
-			t.Errorf("%s %s by %+v: %v", tt.ask, tt.order, tt.by, err)
+			t.Errorf("%s %s by %+v: %v", tt.ask, tt.order, tt.asker, err)
 		}
 		if text, _ := out.(json.RawMessage); tt.code == "" && tt.ask == "alert" && !strings.Contains(string(text), `"Acknowledged":{`) {
 			t.Errorf("the outcome is %s", text)

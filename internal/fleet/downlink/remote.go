@@ -63,7 +63,7 @@ type remote struct {
 	moment  *insight.Moment // nil: nothing of it could be read yet
 	report  *alert.Report
 	heard   time.Duration // when something came last, as elapsed time
-	at      time.Time     // the same, by this machine's clock
+	heardAt time.Time     // the same, by this machine's clock
 	read    time.Time     // when it was read last, as near as this machine's clock can say
 	unsure  time.Duration // until when it is waited for news of a node of which only a kept state is known, as elapsed time; 0: not
 	why     gpu.Advice    // what was said last of its silence
@@ -84,8 +84,8 @@ func (d *Downlink) remote(name string, kept bool) *remote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r := d.nodes[name]
-	if at, removed := d.removed[name]; removed {
-		if !kept && d.Clock.Elapsed()-at < underWay {
+	if removedAt, removed := d.removed[name]; removed {
+		if !kept && d.Clock.Elapsed()-removedAt < underWay {
 			return nil
 		}
 		delete(d.removed, name)
@@ -121,11 +121,11 @@ func (r *remote) decode(message []byte, current string, packers *wire.Packers, t
 	fresh := run{instance, wire.NewDecoder(r.name, packers, texts)}
 	state, err := fresh.decoder.Decode(message)
 	if err == nil {
-		at := 0
+		slot := 0
 		if r.decoders[0].instance == current {
-			at = 1
+			slot = 1
 		}
-		r.decoders[at] = fresh
+		r.decoders[slot] = fresh
 	}
 	return state, err
 }
@@ -200,9 +200,9 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 	r.hello.Interval = min(max(cmp.Or(s.Interval, unsaidInterval), 100*time.Millisecond), longestInterval)
 	age := now.Sub(came)
 	if first || restarted {
-		r.heard, r.at = elapsed-age, came
+		r.heard, r.heardAt = elapsed-age, came
 	} else {
-		r.heard, r.at = max(r.heard, elapsed-age), later(r.at, came)
+		r.heard, r.heardAt = max(r.heard, elapsed-age), later(r.heardAt, came)
 	}
 	r.silent, r.unsure = time.Time{}, 0
 	r.ended = string(s.Extra[talk.Ended]) == "true"
@@ -251,8 +251,8 @@ func (d *Downlink) take(r *remote, s *wire.State, written time.Time) {
 // ofNode returns an error if a report is about another node than the one that sent it.
 func ofNode(report *alert.Report, node string) error {
 	for i := range report.Standing {
-		if of := report.Standing[i].Device.Node; of != node {
-			return fmt.Errorf("an alert is about another node, %.64q", of)
+		if owner := report.Standing[i].Device.Node; owner != node {
+			return fmt.Errorf("an alert is about another node, %.64q", owner)
 		}
 	}
 	for i := range report.Silences {
@@ -334,7 +334,7 @@ func (d *Downlink) silence(r *remote, elapsed time.Duration) (changed bool) {
 	case elapsed < r.unsure:
 		return false
 	case is && !was:
-		r.silent, r.past = later(cmp.Or(r.read, r.at), d.reads[r.name]), false
+		r.silent, r.past = later(cmp.Or(r.read, r.heardAt), d.reads[r.name]), false
 	case !is:
 		r.silent = time.Time{}
 	}
@@ -463,7 +463,7 @@ func (d *Downlink) refuseOf(r *remote, why error) {
 		d.Log.Warn("refusing messages from a machine", "node", r.name, "err", why)
 	}
 	if r.moment == nil { // nobody knows more of it than that
-		r.heard, r.at = elapsed, now
+		r.heard, r.heardAt = elapsed, now
 		r.moment = insight.Of(&gpu.Snapshot{
 			Node: r.name, Time: now.UTC(), Source: gpu.SourceMixed, Failures: []gpu.Failure{{Source: "fleet", Since: now.UTC(), Advice: adviceOf(why)}},
 		})
@@ -486,7 +486,7 @@ func (d *Downlink) remove(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	elapsed := d.Clock.Elapsed()
-	maps.DeleteFunc(d.removed, func(_ string, at time.Duration) bool { return elapsed-at >= underWay })
+	maps.DeleteFunc(d.removed, func(_ string, removedAt time.Duration) bool { return elapsed-removedAt >= underWay })
 	d.removed[name] = elapsed
 	r := d.nodes[name]
 	if r == nil {

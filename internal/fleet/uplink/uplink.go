@@ -362,7 +362,7 @@ func (n *node) write(ctx context.Context, message []byte) error {
 	return n.Bus.Put(ctx, n.name, message)
 }
 
-func (n *node) encode(with *wire.Encoder, m *insight.Moment, whole, ended bool) (message []byte, isWhole bool, err error) {
+func (n *node) encode(encoder *wire.Encoder, m *insight.Moment, whole, ended bool) (message []byte, isWhole bool, err error) {
 	now := n.Clock.Now().UTC()
 	extra := map[string]json.RawMessage{}
 	if n.Alerts != nil {
@@ -376,10 +376,10 @@ func (n *node) encode(with *wire.Encoder, m *insight.Moment, whole, ended bool) 
 	state := &wire.State{Hello: n.hello, Moment: m, Extra: extra}
 	state.Sent = now
 	if whole {
-		message, err = with.EncodeWhole(state)
+		message, err = encoder.EncodeWhole(state)
 		return message, true, err
 	}
-	return with.Encode(state)
+	return encoder.Encode(state)
 }
 
 // end announces that the program has ended, so that hubs can explain its silence.

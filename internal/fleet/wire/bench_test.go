@@ -25,9 +25,9 @@ func states(b *testing.B, profile string) (all []*wire.State) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	for _, of := range benched {
-		b.Run(of.name, func(b *testing.B) {
-			all := states(b, of.profile)
+	for _, tt := range benched {
+		b.Run(tt.name, func(b *testing.B) {
+			all := states(b, tt.profile)
 			e := wire.NewEncoder(nil)
 			message, err := e.EncodeWhole(all[0])
 			if err != nil {
@@ -50,9 +50,9 @@ func BenchmarkEncode(b *testing.B) {
 }
 
 func BenchmarkEncodeWhole(b *testing.B) {
-	for _, of := range benched {
-		b.Run(of.name, func(b *testing.B) {
-			all, e := states(b, of.profile), wire.NewEncoder(nil)
+	for _, tt := range benched {
+		b.Run(tt.name, func(b *testing.B) {
+			all, e := states(b, tt.profile), wire.NewEncoder(nil)
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := e.EncodeWhole(all[0]); err != nil {
@@ -78,9 +78,9 @@ func messages(b *testing.B, profile string) (node string, all [][]byte) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	for _, of := range benched {
-		b.Run(of.name, func(b *testing.B) {
-			node, all := messages(b, of.profile)
+	for _, tt := range benched {
+		b.Run(tt.name, func(b *testing.B) {
+			node, all := messages(b, tt.profile)
 			d := wire.NewDecoder(node, nil, new(gpu.Shared))
 			if _, err := d.Decode(all[0]); err != nil {
 				b.Fatal(err)

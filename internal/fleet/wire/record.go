@@ -83,8 +83,8 @@ func ofOne(s *gpu.Snapshot, node string) error {
 		return fmt.Errorf("%w: %.80q, not %q", ErrOfAnother, s.Node, node)
 	}
 	for i := range s.Devices {
-		if of := s.Devices[i].Node; of != node {
-			return fmt.Errorf("%w: device %d is of %.80q, not %q", ErrOfAnother, i, of, node)
+		if owner := s.Devices[i].Node; owner != node {
+			return fmt.Errorf("%w: device %d is of %.80q, not %q", ErrOfAnother, i, owner, node)
 		}
 	}
 	return nil

@@ -17,10 +17,10 @@ var update = flag.Bool("update", false, "write testdata/schema.txt")
 const schemaFile = "testdata/schema.txt"
 
 // fields lists all fields below a type, by their places in a record, each with what it is.
-func fields(t *testing.T, place string, of reflect.Type) []string {
+func fields(t *testing.T, place string, typ reflect.Type) []string {
 	t.Helper()
 	line := func(what string) []string { return []string{place + " " + what} }
-	switch of {
+	switch typ {
 	case reflect.TypeFor[time.Time]():
 		return line("time")
 	case reflect.TypeFor[time.Duration]():
@@ -30,20 +30,20 @@ func fields(t *testing.T, place string, of reflect.Type) []string {
 	case reflect.TypeFor[json.RawMessage]():
 		return line("any")
 	}
-	if strings.HasPrefix(of.String(), "gpu.Reading[") {
-		return fields(t, place+"?", of.Field(0).Type)
+	if strings.HasPrefix(typ.String(), "gpu.Reading[") {
+		return fields(t, place+"?", typ.Field(0).Type)
 	}
-	switch of.Kind() {
+	switch typ.Kind() {
 	case reflect.Struct:
 		var all []string
-		for f := range of.Fields() {
+		for f := range typ.Fields() {
 			all = append(all, fields(t, place+"."+f.Name, f.Type)...)
 		}
 		return all
 	case reflect.Slice:
-		return fields(t, place+"[]", of.Elem())
+		return fields(t, place+"[]", typ.Elem())
 	case reflect.Pointer:
-		return fields(t, place, of.Elem())
+		return fields(t, place, typ.Elem())
 	case reflect.String:
 		return line("text")
 	case reflect.Float64:
@@ -55,7 +55,7 @@ func fields(t *testing.T, place string, of reflect.Type) []string {
 	case reflect.Bool:
 		return line("truth")
 	}
-	t.Fatalf("%s is a %s, which no other version would know", place, of)
+	t.Fatalf("%s is a %s, which no other version would know", place, typ)
 	return nil
 }
 

@@ -137,12 +137,12 @@ func cut(message []byte) (h header, frame []byte, err error) {
 		return h, nil, bad
 	}
 	h.kind, b = kind(b[0]), b[1:]
-	for _, to := range []*uint64{&h.number, &h.size} {
+	for _, number := range []*uint64{&h.number, &h.size} {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
 			return h, nil, bad
 		}
-		*to, b = v, b[n:]
+		*number, b = v, b[n:]
 	}
 	if len(b) == 0 || int(b[0]) > len(b)-1 || b[0] == 0 || b[0] > mostInstance {
 		return h, nil, bad

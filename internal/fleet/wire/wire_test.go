@@ -389,14 +389,14 @@ func TestWhatIsRefused(t *testing.T) {
 	if _, err := d.Decode(first); err != nil {
 		t.Fatal(err)
 	}
-	of := func(b []byte, i int, c byte) []byte {
+	changed := func(b []byte, i int, c byte) []byte {
 		b = bytes.Clone(b)
 		b[i] = c
 		return b
 	}
-	swap := func(old, with string) []byte {
+	swap := func(old, replacement string) []byte {
 		return sealed(t, 0, "newer.json", func(s string) string {
-			return strings.Replace(strings.ReplaceAll(s, "c:desk", m.Snapshot.Node), old, with, 1)
+			return strings.Replace(strings.ReplaceAll(s, "c:desk", m.Snapshot.Node), old, replacement, 1)
 		})
 	}
 	for name, tt := range map[string]struct {
@@ -406,14 +406,14 @@ func TestWhatIsRefused(t *testing.T) {
 	}{
 		"nothing":               {nil, wire.ErrUnreadable, "not a gpuwhy message"},
 		"something else":        {[]byte(`{"hello":"world"}`), wire.ErrUnreadable, "not a gpuwhy message"},
-		"a newer major version": {of(good, 4, 2), wire.ErrVersion, "update gpuwhy here"},
-		"an older one":          {of(good, 4, 0), wire.ErrVersion, "update gpuwhy on the node"},
-		"a header without end":  {of(good, 6, 255), wire.ErrUnreadable, "cut off"},
-		"an empty header":       {of(good, 6, 0), wire.ErrUnreadable, "damaged"},
-		"an unknown kind":       {of(good, 7, 9), wire.ErrUnreadable, "kind 9"},
+		"a newer major version": {changed(good, 4, 2), wire.ErrVersion, "update gpuwhy here"},
+		"an older one":          {changed(good, 4, 0), wire.ErrVersion, "update gpuwhy on the node"},
+		"a header without end":  {changed(good, 6, 255), wire.ErrUnreadable, "cut off"},
+		"an empty header":       {changed(good, 6, 0), wire.ErrUnreadable, "damaged"},
+		"an unknown kind":       {changed(good, 7, 9), wire.ErrUnreadable, "kind 9"},
 		"cut off":               {good[:len(good)-9], wire.ErrUnreadable, ""},
 		"a whole one, cut off":  {first[:len(first)/2], wire.ErrUnreadable, ""},
-		"a flipped bit":         {of(good, len(good)-20, good[len(good)-20]^4), wire.ErrUnreadable, ""},
+		"a flipped bit":         {changed(good, len(good)-20, good[len(good)-20]^4), wire.ErrUnreadable, ""},
 		"too long":              {append(bytes.Clone(good), make([]byte, wire.MaxPacked)...), wire.ErrTooLarge, "the limit is 1048576"},
 		"a bomb":                {wire.Bomb(t), wire.ErrTooLarge, ""},
 		"a bomb that lies":      {wire.Liar(t), wire.ErrTooLarge, ""},
@@ -442,7 +442,7 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("after %s it says %q", name, got.Moment.Answer.Sentence)
 		}
 	}
-	if _, err := d.Decode(of(good, 4, 2)); err == nil {
+	if _, err := d.Decode(changed(good, 4, 2)); err == nil {
 		t.Error("another version is read")
 	} else if advice, is := errors.AsType[*gpu.Advice](err); !is || advice.Try == "" {
 		t.Errorf("%v is no advice", err)

@@ -37,11 +37,11 @@ func aDay() (memory, temperature method.Series) {
 func BenchmarkDay(b *testing.B) {
 	memory, temperature := aDay()
 	hours, free := habits(12, noise(1))
-	from := hours.Points[len(hours.Points)-1].Time.AddDate(0, 0, -10)
+	begin := hours.Points[len(hours.Points)-1].Time.AddDate(0, 0, -10)
 	for b.Loop() {
 		method.MemoryFull(memory, 80e9)
 		method.LimitReached(temperature, 79)
-		method.Energy(hours, from, from.AddDate(0, 1, 0))
+		method.Energy(hours, begin, begin.AddDate(0, 1, 0))
 		method.UsuallyFree(free, time.UTC)
 	}
 }
@@ -62,9 +62,9 @@ func BenchmarkLimitReached(b *testing.B) {
 
 func BenchmarkEnergy(b *testing.B) {
 	hours, _ := habits(12, noise(1))
-	from := hours.Points[len(hours.Points)-1].Time.AddDate(0, 0, -10)
+	begin := hours.Points[len(hours.Points)-1].Time.AddDate(0, 0, -10)
 	for b.Loop() {
-		method.Energy(hours, from, from.AddDate(0, 1, 0))
+		method.Energy(hours, begin, begin.AddDate(0, 1, 0))
 	}
 }
 

@@ -22,31 +22,31 @@ const (
 //
 // What is usual is the mean by hour of the week, where newer weeks count more, drawn towards that of the hour of any day, and
 // that towards the mean of all, the more the fewer weeks there are.
-func Energy(hours Series, from, until time.Time) Forecast {
+func Energy(hours Series, begin, until time.Time) Forecast {
 	f := Forecast{Kind: KindEnergy, Method: "mean by hour of the week, pulled towards the overall mean"}
-	x := hourly(hours, from.Location())
+	x := hourly(hours, begin.Location())
 	if x == nil {
 		return f.end(TooLittlePast)
 	}
 	n := len(x.used)
 	f.At = x.hour(n)
-	rest := x.number(until) - max(n, x.number(from))
+	rest := x.number(until) - max(n, x.number(begin))
 	if rest <= 0 {
 		return f.end(Reached)
 	}
-	if x.known(n) < leastHabit || x.number(from) < n-longestHabit {
+	if x.known(n) < leastHabit || x.number(begin) < n-longestHabit {
 		return f.end(TooLittlePast)
 	}
 	p := x.habit(n)
 	sum, known := 0.0, 0
-	for i := x.number(from); i < x.number(until); i++ {
+	for i := x.number(begin); i < x.number(until); i++ {
 		if i >= 0 && i < n && !math.IsNaN(x.used[i]) {
 			sum, known = sum+x.used[i], known+1
 		} else {
 			sum += p[x.ofWeek(i)]
 		}
 	}
-	if behind := n - x.number(from); 2*known < behind {
+	if behind := n - x.number(begin); 2*known < behind {
 		return f.end(TooLittlePast) // most of the span so far was not measured
 	}
 	trials, off := x.trials(rest)
@@ -55,7 +55,7 @@ func Energy(hours Series, from, until time.Time) Forecast {
 		return f.end(why)
 	}
 	low, high := interval(off, len(off))
-	level := x.level * float64(x.number(until)-x.number(from))
+	level := x.level * float64(x.number(until)-x.number(begin))
 	f.Low, f.High = sum+low+level, sum+high+level
 	f.Value = min(max(sum+level, f.Low), f.High)
 	return f.end(why)
@@ -78,7 +78,7 @@ type habits struct {
 	begin time.Time
 	level float64
 	used  []float64 // NaN: not known
-	at    []int     // hour of the week of used, and on for as long as they were asked for
+	hours []int     // hour of the week of used, and on for as long as they were asked for
 	zone  *time.Location
 }
 
@@ -120,10 +120,10 @@ func (x *habits) ofWeek(i int) int {
 	if i < 0 {
 		return ofWeek(x.hour(i), x.zone)
 	}
-	for len(x.at) <= i {
-		x.at = append(x.at, ofWeek(x.hour(len(x.at)), x.zone))
+	for len(x.hours) <= i {
+		x.hours = append(x.hours, ofWeek(x.hour(len(x.hours)), x.zone))
 	}
-	return x.at[i]
+	return x.hours[i]
 }
 
 func ofWeek(t time.Time, zone *time.Location) int {

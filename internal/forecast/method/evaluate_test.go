@@ -50,7 +50,7 @@ type table struct {
 	lines []*line
 }
 
-func (t *table) of(source, kind, ahead string) *line {
+func (t *table) entry(source, kind, ahead string) *line {
 	for _, l := range t.lines {
 		if l.source == source && l.kind == kind && l.ahead == ahead {
 			return l
@@ -84,7 +84,7 @@ func (t *table) reading(source, kind string, s method.Series, every int, limit f
 	if kind == "limit reached" {
 		ask, horizons = method.LimitReached, ofHeat
 	}
-	whole := t.of(source, kind, "all")
+	whole := t.entry(source, kind, "all")
 	for n := every; n < len(s.Points); n += every {
 		past := s
 		past.Points = s.Points[:n]
@@ -99,7 +99,7 @@ func (t *table) reading(source, kind string, s method.Series, every int, limit f
 			f := ask(past, limit)
 			whole.asked++
 			if f.High > 0 {
-				t.of(source, kind, in(horizons, f.Value)).judge(s, n, limit, &f)
+				t.entry(source, kind, in(horizons, f.Value)).judge(s, n, limit, &f)
 			}
 		}
 	}
@@ -146,12 +146,12 @@ func (l *line) decide(was float64, f *method.Forecast) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func valueAt(s method.Series, at time.Time) (float64, bool) {
-	i, found := slices.BinarySearchFunc(s.Points, at, func(p method.Point, at time.Time) int { return p.Time.Compare(at) })
+func valueAt(s method.Series, moment time.Time) (float64, bool) {
+	i, found := slices.BinarySearchFunc(s.Points, moment, func(p method.Point, moment time.Time) int { return p.Time.Compare(moment) })
 	if !found {
 		i--
 	}
-	if i < 0 || at.Sub(s.Points[i].Time) > s.Gap {
+	if i < 0 || moment.Sub(s.Points[i].Time) > s.Gap {
 		return 0, false
 	}
 	return s.Points[i].Value, true
@@ -159,34 +159,34 @@ func valueAt(s method.Series, at time.Time) (float64, bool) {
 
 // made are series that were made up, with what forecasts must and must not take for growth.
 func (t *table) made(seeds uint64) {
-	const of = "made up"
+	const origin = "made up"
 	const fresh = 1000 // seeds from here on were not looked at when the methods were chosen
 	for seed := range seeds {
 		r := noise(fresh + seed)
-		t.reading(of+": leak", "memory full", leak(r, 2000, 1000+r.IntN(400), 0.05+0.3*r.Float64(), 0.05+0.3*r.Float64()), 25, 80)
-		t.reading(of+": teeth", "memory full", teeth(r, 1440, 20+r.IntN(100)), 25, 32)
-		t.reading(of+": steps", "memory full", steps(r, 1440), 25, 70)
-		t.reading(of+": fan fails", "limit reached", fails(r, 3*720, 2*720+r.IntN(200)), 11, 92)
-		t.reading(of+": work", "limit reached", work(r, 5*720), 11, 0, 3, 6, 10)
+		t.reading(origin+": leak", "memory full", leak(r, 2000, 1000+r.IntN(400), 0.05+0.3*r.Float64(), 0.05+0.3*r.Float64()), 25, 80)
+		t.reading(origin+": teeth", "memory full", teeth(r, 1440, 20+r.IntN(100)), 25, 32)
+		t.reading(origin+": steps", "memory full", steps(r, 1440), 25, 70)
+		t.reading(origin+": fan fails", "limit reached", fails(r, 3*720, 2*720+r.IntN(200)), 11, 92)
+		t.reading(origin+": work", "limit reached", work(r, 5*720), 11, 0, 3, 6, 10)
 	}
 	for seed := range 2 * seeds {
 		hours, free := habits(20, noise(fresh+seed))
-		t.energy(of+": week", hours)
-		t.free(of+": week", free, truly())
+		t.energy(origin+": week", hours)
+		t.free(origin+": week", free, truly())
 		hours, free = anyHour(20, noise(fresh+seed))
-		t.energy(of+": any hour", hours)
-		t.free(of+": any hour", free, nil)
+		t.energy(origin+": any hour", hours)
+		t.free(origin+": any hour", free, nil)
 	}
 }
 
 // energy asks on each third day what the next days will use, and judges it.
 func (t *table) energy(source string, hours method.Series) {
 	for _, days := range []int{3, 7, 14, 28} {
-		l := t.of(source, "energy", fmt.Sprintf("%d days", days))
+		l := t.entry(source, "energy", fmt.Sprintf("%d days", days))
 		for n := 24; n+days*24 <= len(hours.Points); n += 73 {
 			past := method.Series{Points: hours.Points[:n]}
-			from := hours.Points[n].Time
-			f := method.Energy(past, from, from.Add(time.Duration(days)*24*time.Hour))
+			begin := hours.Points[n].Time
+			f := method.Energy(past, begin, begin.Add(time.Duration(days)*24*time.Hour))
 			l.asked++
 			var was, yesterday float64
 			for i, p := range hours.Points[n : n+days*24] {
@@ -215,7 +215,7 @@ func (l *line) total(f *method.Forecast, was, now, yesterday float64) {
 // free asks on each third day at which hours the device is free. Where it is known how likely that truly is, the interval is
 // judged by that.
 func (t *table) free(source string, free method.Series, truth []float64) {
-	l := t.of(source, "usually free", "next day")
+	l := t.entry(source, "usually free", "next day")
 	for n := 24; n+24 <= len(free.Points); n += 73 {
 		u := method.UsuallyFree(method.Series{Points: free.Points[:n]}, time.UTC)
 		l.asked++
@@ -264,7 +264,7 @@ func truly() []float64 {
 
 // quiet judges what a thermal model told, each time with what was told before.
 func (t *table) quiet(source string, told []method.Told) {
-	l := t.of(source, "quiet", "all")
+	l := t.entry(source, "quiet", "all")
 	for i, now := range told {
 		f := method.QuietIn(now, told[:i])
 		l.asked++
@@ -383,22 +383,22 @@ func TestTracesAreDocumented(t *testing.T) {
 	if _, err := columnsOf([]string{"t_s", "gpu", "temp_c", "power_w"}); err == nil {
 		t.Error("a file without a column is read")
 	}
-	if at, err := columnsOf([]string{"gpu", "power_w", "temp_c", "mem_used_mib", "t_s"}); err != nil || at["t_s"] != 4 || at["gpu"] != 0 {
-		t.Errorf("%v, %v", at, err)
+	if columns, err := columnsOf([]string{"gpu", "power_w", "temp_c", "mem_used_mib", "t_s"}); err != nil || columns["t_s"] != 4 || columns["gpu"] != 0 {
+		t.Errorf("%v, %v", columns, err)
 	}
 }
 
 // columnsOf says where the columns are.
 func columnsOf(names []string) (map[string]int, error) {
-	at := map[string]int{}
+	columns := map[string]int{}
 	for _, name := range traceColumns {
 		i := slices.Index(names, name)
 		if i < 0 {
 			return nil, fmt.Errorf("the column %s is missing", name)
 		}
-		at[name] = i
+		columns[name] = i
 	}
-	return at, nil
+	return columns, nil
 }
 
 // worth fails for forecasts that would better not have been shown.

@@ -59,7 +59,7 @@ func (t *tale) String() string {
 }
 
 // tell asks a story at many times, as the program does.
-func (t *tale) tell(s story, every time.Duration, ask func(s *story, at time.Duration) method.Forecast) {
+func (t *tale) tell(s story, every time.Duration, ask func(s *story, elapsed time.Duration) method.Forecast) {
 	comes, came := s.comes()
 	t.series++
 	end := s.series.Points[len(s.series.Points)-1].Time.Sub(start)
@@ -68,8 +68,8 @@ func (t *tale) tell(s story, every time.Duration, ask func(s *story, at time.Dur
 		end = comes
 	}
 	warned, alarmed := false, false
-	for at := every; at < end; at += every {
-		f := ask(&s, at)
+	for elapsed := every; elapsed < end; elapsed += every {
+		f := ask(&s, elapsed)
 		if !f.Shown {
 			continue
 		}
@@ -80,7 +80,7 @@ func (t *tale) tell(s story, every time.Duration, ask func(s *story, at time.Dur
 			t.told--
 		case !came:
 			alarmed = true
-			if s.freed > 0 && at > s.freed {
+			if s.freed > 0 && elapsed > s.freed {
 				t.after++
 			}
 		default:
@@ -89,7 +89,7 @@ func (t *tale) tell(s story, every time.Duration, ask func(s *story, at time.Dur
 			}
 			if !warned {
 				warned = true
-				t.leads = append(t.leads, float64(at-s.begins)/float64(comes-s.begins))
+				t.leads = append(t.leads, float64(elapsed-s.begins)/float64(comes-s.begins))
 			}
 		}
 	}
@@ -101,19 +101,19 @@ func (t *tale) tell(s story, every time.Duration, ask func(s *story, at time.Dur
 	}
 }
 
-func until(s method.Series, at time.Duration) []method.Point {
-	return s.Points[:min(int(at/beat)+1, len(s.Points))]
+func until(s method.Series, elapsed time.Duration) []method.Point {
+	return s.Points[:min(int(elapsed/beat)+1, len(s.Points))]
 }
 
-func askHeat(s *story, at time.Duration) method.Forecast {
-	all := until(s.series, at)
+func askHeat(s *story, elapsed time.Duration) method.Forecast {
+	all := until(s.series, elapsed)
 	return method.LimitReached(method.Series{Points: all[max(0, len(all)-3000):], Gap: 3 * beat}, s.limit)
 }
 
 // askMemory has the minutes of a day, and the readings of the last half hour.
-func askMemory(s *story, at time.Duration) method.Forecast {
+func askMemory(s *story, elapsed time.Duration) method.Forecast {
 	const minute = int(time.Minute / beat)
-	all := until(s.series, at)
+	all := until(s.series, elapsed)
 	fine := max(0, (len(all)-int(fineFor/beat))/minute*minute)
 	past := method.Series{Gap: 3 * time.Minute}
 	for i := 0; i < fine; i += minute {
@@ -134,11 +134,11 @@ type part struct{ share, tau float64 }
 
 // shortly is a warming that begins after six minutes of rest, towards a ceiling above or below the limit of 88 °C.
 func shortly(r *rand.Rand, above, jitter float64, parts ...part) story {
-	const rest, from = 360.0, 40.0
-	rise := 88 + above - from
+	const rest, cold = 360.0, 40.0
+	rise := 88 + above - cold
 	s := story{limit: 88, begins: rest * time.Second}
 	s.series = each(beat, 720, func(i int) float64 {
-		v := from + 0.3*r.NormFloat64()
+		v := cold + 0.3*r.NormFloat64()
 		if t := float64(i)*beat.Seconds() - rest; t > 0 {
 			for _, p := range parts {
 				v += rise * p.share * (1 - math.Exp(-t/p.tau))
@@ -174,14 +174,14 @@ func regulated(below, width float64) func(*rand.Rand) story {
 		hold := 88 - below
 		s := story{limit: 88, begins: 6 * time.Minute}
 		s.series = each(beat, 720, func(i int) float64 {
-			to := 40.0
+			target := 40.0
 			if i > 72 {
-				to = goal
+				target = goal
 				if over := (die - (hold - width)) / width; over > 0 { // the more, the closer it is to what it holds
-					to -= (goal - hold) * min(over, 1.5)
+					target -= (goal - hold) * min(over, 1.5)
 				}
 			}
-			die += (to - die) * beat.Seconds() / tau
+			die += (target - die) * beat.Seconds() / tau
 			return math.Floor(die + 0.3*r.NormFloat64())
 		})
 		return s
@@ -212,12 +212,12 @@ func failing(r *rand.Rand) story { return failingTo(r, 96+20*r.Float64()) }
 
 func failingTo(r *rand.Rand, goal float64) story {
 	s := story{limit: 90, begins: 2 * time.Hour}
-	die, to, tau := 66.0, 68.0, 60.0
+	die, target, tau := 66.0, 68.0, 60.0
 	s.series = each(beat, 3*720, func(i int) float64 {
 		if i == 2*720 {
-			to, tau = goal, 200+800*r.Float64()
+			target, tau = goal, 200+800*r.Float64()
 		}
-		die += (to + r.NormFloat64() - die) * 5 / tau
+		die += (target + r.NormFloat64() - die) * 5 / tau
 		return math.Floor(die + 0.3*r.NormFloat64())
 	})
 	return s
@@ -314,21 +314,21 @@ func sawed(minutes, most, more float64) func(*rand.Rand) story {
 }
 
 // staged is a job that loads in some stages to most of the memory, and stays.
-func staged(stages int, minutes, to float64) func(*rand.Rand) story {
+func staged(stages int, minutes, most float64) func(*rand.Rand) story {
 	return func(r *rand.Rand) story {
-		at := make([]float64, stages)
-		for i := range at {
-			at[i] = 30 + minutes*(float64(i)+0.6*r.Float64())/float64(stages)
+		starts := make([]float64, stages)
+		for i := range starts {
+			starts[i] = 30 + minutes*(float64(i)+0.6*r.Float64())/float64(stages)
 		}
 		s := story{limit: 80}
 		s.series = each(beat, 2*720, func(i int) float64 {
 			n := 0
-			for _, a := range at {
+			for _, a := range starts {
 				if float64(i)/12 > a {
 					n++
 				}
 			}
-			return 3 + (to-3)*float64(n)/float64(stages) + 0.02*r.NormFloat64()
+			return 3 + (most-3)*float64(n)/float64(stages) + 0.02*r.NormFloat64()
 		})
 		return s
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/forecast/method"
 )
 
-// to is a series until a time after its start.
-func to(s method.Series, until time.Duration) method.Series {
+// cut is a series until a time after its start.
+func cut(s method.Series, until time.Duration) method.Series {
 	for i, p := range s.Points {
 		if p.Time.Sub(start) > until {
 			s.Points = s.Points[:i]
@@ -23,10 +23,10 @@ func to(s method.Series, until time.Duration) method.Series {
 }
 
 // without is a series without the points of a span.
-func without(s method.Series, from, until time.Duration) method.Series {
+func without(s method.Series, begin, until time.Duration) method.Series {
 	out := method.Series{Gap: s.Gap}
 	for _, p := range s.Points {
-		if at := p.Time.Sub(start); at < from || at >= until {
+		if offset := p.Time.Sub(start); offset < begin || offset >= until {
 			out.Points = append(out.Points, p)
 		}
 	}
@@ -55,14 +55,14 @@ func TestMemoryFull(t *testing.T) {
 	s := leak(noise(1), 24*60, 600, 0.1, 0.05)
 	base := s.Points[599].Value
 	full := base + 70
-	is(t, method.MemoryFull(to(s, 18*time.Hour), full), 220*60, 15*60)
+	is(t, method.MemoryFull(cut(s, 18*time.Hour), full), 220*60, 15*60)
 	// Nobody looked for an hour: it goes on all the same.
-	is(t, method.MemoryFull(without(to(s, 19*time.Hour), 11*time.Hour, 12*time.Hour), full), 160*60, 15*60)
+	is(t, method.MemoryFull(without(cut(s, 19*time.Hour), 11*time.Hour, 12*time.Hour), full), 160*60, 15*60)
 
 	hidden(t, method.MemoryFull(method.Series{}, 80), method.TooLittlePast)
-	hidden(t, method.MemoryFull(to(s, 5*time.Minute), full), method.TooLittlePast)
-	hidden(t, method.MemoryFull(to(s, 9*time.Hour), full), method.NoGrowth)
-	hidden(t, method.MemoryFull(to(s, 16*time.Hour), 10*full), method.TooFar)
+	hidden(t, method.MemoryFull(cut(s, 5*time.Minute), full), method.TooLittlePast)
+	hidden(t, method.MemoryFull(cut(s, 9*time.Hour), full), method.NoGrowth)
+	hidden(t, method.MemoryFull(cut(s, 16*time.Hour), 10*full), method.TooFar)
 	hidden(t, method.MemoryFull(s, 20), method.Reached)
 }
 
@@ -71,7 +71,7 @@ func TestTeethAreNotGrowth(t *testing.T) {
 	for seed := range uint64(10) {
 		s := teeth(noise(seed), 1440, 60)
 		for hours := 3; hours <= 24; hours++ {
-			if f := method.MemoryFull(to(s, time.Duration(hours)*time.Hour), 32); f.Shown {
+			if f := method.MemoryFull(cut(s, time.Duration(hours)*time.Hour), 32); f.Shown {
 				t.Errorf("seed %d, after %d h: %+v", seed, hours, f)
 			}
 		}
@@ -92,12 +92,12 @@ func TestLimitReached(t *testing.T) {
 		return math.Floor(warms(math.Mod(float64(i)*5, 1200)) + 0.2*r.NormFloat64())
 	})
 	// 100 s of the last warming are over. It is at 71 °C after 140 s, and at 80 °C after 264 s.
-	then := to(s, 5*time.Hour+100*time.Second)
+	then := cut(s, 5*time.Hour+100*time.Second)
 	hidden(t, method.LimitReached(then, 80), method.TooFar)
 	is(t, method.LimitReached(then, 71), 140-100, 10)
 	hidden(t, method.LimitReached(then, 95), method.LevelsOff)
 	hidden(t, method.LimitReached(then, 60), method.Reached)
-	hidden(t, method.LimitReached(to(s, 5*time.Hour+11*time.Minute), 84), method.NoGrowth)
+	hidden(t, method.LimitReached(cut(s, 5*time.Hour+11*time.Minute), 84), method.NoGrowth)
 	// What was before a gap says nothing about how it warms up now.
 	hidden(t, method.LimitReached(without(then, time.Hour, 5*time.Hour+90*time.Second), 71), method.TooLittlePast)
 }
@@ -134,8 +134,8 @@ func TestQuietIn(t *testing.T) {
 }
 
 // office is 0.4 kWh at each hour from 9 to 17 of a working day, and 0.1 else.
-func office(at time.Time) float64 {
-	if at.Weekday() != time.Saturday && at.Weekday() != time.Sunday && at.Hour() >= 9 && at.Hour() < 17 {
+func office(t time.Time) float64 {
+	if t.Weekday() != time.Saturday && t.Weekday() != time.Sunday && t.Hour() >= 9 && t.Hour() < 17 {
 		return 0.4
 	}
 	return 0.1
@@ -147,17 +147,17 @@ func TestEnergyOfAMonth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from, until := time.Date(2026, time.March, 1, 0, 0, 0, 0, berlin), time.Date(2026, time.April, 1, 0, 0, 0, 0, berlin)
+	begin, until := time.Date(2026, time.March, 1, 0, 0, 0, 0, berlin), time.Date(2026, time.April, 1, 0, 0, 0, 0, berlin)
 	s := method.Series{}
 	now := time.Date(2026, time.March, 20, 12, 0, 0, 0, berlin)
 	for at := time.Date(2026, time.January, 1, 0, 0, 0, 0, berlin); at.Before(now); at = at.Add(time.Hour) {
 		s.Points = append(s.Points, method.Point{Time: at, Value: office(at)})
 	}
 	want := 0.0
-	for at := from; at.Before(until); at = at.Add(time.Hour) {
+	for at := begin; at.Before(until); at = at.Add(time.Hour) {
 		want += office(at)
 	}
-	f := method.Energy(s, from, until)
+	f := method.Energy(s, begin, until)
 	is(t, f, want, 0.03*want)
 	// An hour that nobody measured is not one without use.
 	gaps := method.Series{}
@@ -166,15 +166,15 @@ func TestEnergyOfAMonth(t *testing.T) {
 			gaps.Points = append(gaps.Points, p)
 		}
 	}
-	is(t, method.Energy(gaps, from, until), want, 0.03*want)
+	is(t, method.Energy(gaps, begin, until), want, 0.03*want)
 
 	cost := f.Cost(0.3)
 	is(t, cost, 0.3*f.Value, 1e-9)
 	if cost.Kind != method.KindCost || math.Abs(cost.Error.MAE-0.3*f.Error.MAE) > 1e-9 {
 		t.Errorf("%+v of %+v", cost, f)
 	}
-	hidden(t, method.Energy(method.Series{Points: s.Points[:160]}, from, until), method.TooLittlePast)
-	hidden(t, method.Energy(s, from.AddDate(0, -1, 0), from), method.Reached)
+	hidden(t, method.Energy(method.Series{Points: s.Points[:160]}, begin, until), method.TooLittlePast)
+	hidden(t, method.Energy(s, begin.AddDate(0, -1, 0), begin), method.Reached)
 }
 
 // What grows from week to week, and is the same from day to day, yesterday says better.
@@ -197,14 +197,14 @@ func TestHabitsFollowTheClockOnTheWall(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s method.Series
-	from := time.Date(2026, time.March, 2, 0, 0, 0, 0, berlin)
-	for at := from; at.Before(from.AddDate(0, 0, 56)); at = at.Add(time.Hour) {
+	begin := time.Date(2026, time.March, 2, 0, 0, 0, 0, berlin)
+	for at := begin; at.Before(begin.AddDate(0, 0, 56)); at = at.Add(time.Hour) {
 		s.Points = append(s.Points, method.Point{Time: at, Value: 1 - (office(at)-0.1)/0.3})
 	}
 	hours := method.UsuallyFree(s, berlin).Hours
-	for of, h := range hours[24:48] {
-		if works := of >= 9 && of < 17; h.Weeks != 8 || works && h.P > 0.1 || !works && h.P < 0.9 {
-			t.Errorf("Monday at %d: %+v", of, h)
+	for hour, h := range hours[24:48] {
+		if works := hour >= 9 && hour < 17; h.Weeks != 8 || works && h.P > 0.1 || !works && h.P < 0.9 {
+			t.Errorf("Monday at %d: %+v", hour, h)
 		}
 	}
 }

@@ -75,8 +75,8 @@ func growth(x *samples) (curve, Why) {
 
 // jumps reports whether a few jumps make more than a third of a growth.
 func (x *samples) jumps(seconds, growth float64) bool {
-	from := max(x.from(x.now()-seconds), 1)
-	v := x.v[from-1:]
+	first := max(x.firstSince(x.now()-seconds), 1)
+	v := x.v[first-1:]
 	up := make([]float64, len(v)-1)
 	for i := range up {
 		up[i] = v[i+1] - v[i]
@@ -112,7 +112,7 @@ func (l *line) early(x *samples, level float64) Why {
 	switch {
 	case ahead > max(min(l.seconds, soon.Seconds()), l.seconds/2):
 		return TooFar
-	case x.until(x.from(x.now()-0.85*l.seconds)).freed(l, level): // the drop may be in the window's first part
+	case x.until(x.firstSince(x.now()-0.85*l.seconds)).freed(l, level): // the drop may be in the window's first part
 		return Freed
 	}
 	return ""

@@ -30,13 +30,13 @@ const (
 func (w *warming) between(level float64) (first, last float64, ok bool) {
 	first, last = math.Inf(1), 0
 	for _, c := range append(slices.Clip(w.others), *w) {
-		at, comes := c.reach(level - w.noise*scatter)
+		reached, comes := c.reach(level - w.noise*scatter)
 		if !comes || c.ceiling <= level {
 			return 0, 0, false
 		}
-		first = min(first, at)
-		at, _ = c.reach(level + w.noise)
-		last = max(last, at)
+		first = min(first, reached)
+		reached, _ = c.reach(level + w.noise)
+		last = max(last, reached)
 	}
 	return first, last, true
 }
@@ -131,16 +131,16 @@ func heating(x *samples) (curve, Why) {
 
 // spread is how far the readings of the window are from the curve.
 func (w *warming) spread(x *samples) float64 {
-	sum, from, n := 0.0, x.from(x.now()-w.seconds), x.len()
-	for i := from; i < n; i++ {
+	sum, first, n := 0.0, x.firstSince(x.now()-w.seconds), x.len()
+	for i := first; i < n; i++ {
 		sum += sq(x.v[i] - w.after(x.t[i]-x.now()))
 	}
-	return math.Sqrt(sum / float64(n-from))
+	return math.Sqrt(sum / float64(n-first))
 }
 
 // rises reports whether the last point is above that of a while ago.
 func (x *samples) rises(seconds float64) bool {
-	v, ok := x.at(x.now() - seconds)
+	v, ok := x.valueAt(x.now() - seconds)
 	return ok && x.newest() > v
 }
 
@@ -148,23 +148,23 @@ func (x *samples) rises(seconds float64) bool {
 // they are from it. Of a time constant the rest is known (it is linear), so that only that is searched.
 func (b *buckets) warming() (best *warming, off float64) {
 	off = math.Inf(1)
-	var at warming
+	var nearest warming
 	for tau := 0.06; tau < 4; tau *= 1.15 {
 		if w, o := b.through(tau); o < off {
-			at, off = w, o
+			nearest, off = w, o
 		}
 	}
-	for _, by := range [...]float64{1.04, 1.02, 1.01} {
-		for _, tau := range [...]float64{at.tau / by, at.tau * by} {
+	for _, factor := range [...]float64{1.04, 1.02, 1.01} {
+		for _, tau := range [...]float64{nearest.tau / factor, nearest.tau * factor} {
 			if w, o := b.through(tau); o < off {
-				at, off = w, o
+				nearest, off = w, o
 			}
 		}
 	}
-	if !(at.below > 0) || math.IsInf(off, 1) {
+	if !(nearest.below > 0) || math.IsInf(off, 1) {
 		return nil, off
 	}
-	return &at, off
+	return &nearest, off
 }
 
 // alike are curves that are hardly farther from the buckets than the best one, which is off from them.

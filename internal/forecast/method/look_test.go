@@ -34,17 +34,17 @@ func TestTrialsDoNotKnowWhatComesLater(t *testing.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		for kind, way := range map[Kind]*reading{KindMemoryFull: memory, KindLimitReached: temperature} {
 			s := grows(r, 600, kind == KindLimitReached)
-			from := rapid.IntRange(100, 500).Draw(t, "from")
+			cut := rapid.IntRange(100, 500).Draw(t, "from")
 			other := Series{Gap: s.Gap, Points: append([]Point(nil), s.Points...)}
-			for i := from; i < len(other.Points); i++ {
+			for i := cut; i < len(other.Points); i++ {
 				other.Points[i].Value = 1000 * r.NormFloat64()
 			}
 			x, y := s.samples(), other.samples()
-			for n := 2; n <= from; n += 3 {
+			for n := 2; n <= cut; n += 3 {
 				a, okA := way.try(x, n, ahead[kind], 1)
 				b, okB := way.try(y, n, ahead[kind], 1)
 				if okA != okB || a.said != b.said || a.now != b.now || a.yesterday != b.yesterday || a.ahead != b.ahead {
-					t.Fatalf("%s after %d points: %+v, and with another future from %d on %+v", kind, n, a, from, b)
+					t.Fatalf("%s after %d points: %+v, and with another future from %d on %+v", kind, n, a, cut, b)
 				}
 				if okA {
 					compared[kind]++
@@ -124,30 +124,30 @@ func TestWarmingIsACurve(t *testing.T) {
 		if !ok || math.Abs(got-want) > 0.1*want {
 			t.Errorf("tau %g: at 85 °C in %.0f s, want %.0f", tau, got, want)
 		}
-		if at, ok := c.reach(92 - x.level); ok {
-			t.Errorf("tau %g: at 92 °C in %.0f s, but it ends at 90", tau, at)
+		if reached, ok := c.reach(92 - x.level); ok {
+			t.Errorf("tau %g: at 92 °C in %.0f s, but it ends at 90", tau, reached)
 		}
 	}
 }
 
 func TestAFewStepsAreNoLine(t *testing.T) {
-	of := func(value func(i int) float64) (b buckets) {
+	filled := func(value func(i int) float64) (b buckets) {
 		for i := range parts {
 			b.place, b.mean = append(b.place, (float64(i)+0.5)/parts), append(b.mean, value(i))
 		}
 		return b
 	}
 	for steps := 2; steps <= 7; steps++ {
-		b := of(func(i int) float64 { return float64(i*steps/parts) + 0.001*float64(i) })
+		b := filled(func(i int) float64 { return float64(i*steps/parts) + 0.001*float64(i) })
 		if l, ok := b.line(); ok {
 			t.Errorf("%d steps are a line: %+v", steps, l)
 		}
 	}
-	b := of(func(i int) float64 { return 3*float64(i) + float64(i%3) })
+	b := filled(func(i int) float64 { return 3*float64(i) + float64(i%3) })
 	if l, ok := b.line(); !ok || math.Abs(l.slope-72) > 4 {
 		t.Errorf("a line with noise is none, or another: %+v", l)
 	}
-	b = of(func(i int) float64 { return math.Pow(1.3, float64(i)) })
+	b = filled(func(i int) float64 { return math.Pow(1.3, float64(i)) })
 	if l, ok := b.line(); ok {
 		t.Errorf("a line that gets ever steeper is one: %+v", l)
 	}

@@ -24,24 +24,24 @@ func each(step time.Duration, n int, value func(i int) float64) method.Series {
 }
 
 // leak is memory in GiB, one point a minute: jobs that take some and give it back, then one that loses memory.
-func leak(r *rand.Rand, n, from int, aMinute, jitter float64) method.Series {
+func leak(r *rand.Rand, n, begin int, aMinute, jitter float64) method.Series {
 	base, left := 4+20*r.Float64(), 0
 	return each(time.Minute, n, func(i int) float64 {
-		if left--; left < 0 && i < from {
+		if left--; left < 0 && i < begin {
 			base, left = 4+20*r.Float64(), 30+r.IntN(180)
 		}
-		return base + aMinute*float64(max(i-from, 0)) + jitter*r.NormFloat64()
+		return base + aMinute*float64(max(i-begin, 0)) + jitter*r.NormFloat64()
 	})
 }
 
 // teeth is memory that grows within each epoch of a training run, and is given back at its end.
 func teeth(r *rand.Rand, n, epoch int) method.Series {
-	at, most := 0, 0.0
+	left, most := 0, 0.0
 	return each(time.Minute, n, func(int) float64 {
-		if at--; at < 0 {
-			at, most = epoch-epoch/10+r.IntN(epoch/5+1), 8+2*r.Float64()
+		if left--; left < 0 {
+			left, most = epoch-epoch/10+r.IntN(epoch/5+1), 8+2*r.Float64()
 		}
-		return 20 + most*(1-float64(at)/float64(epoch)) + 0.1*r.NormFloat64()
+		return 20 + most*(1-float64(left)/float64(epoch)) + 0.1*r.NormFloat64()
 	})
 }
 
@@ -77,10 +77,10 @@ func work(r *rand.Rand, n int) method.Series {
 }
 
 // fails is the temperature of a card in steady work whose cooling gets worse at a point.
-func fails(r *rand.Rand, n, from int) method.Series {
+func fails(r *rand.Rand, n, begin int) method.Series {
 	die, goal, tau := 66.0, 68.0, 60.0
 	return each(5*time.Second, n, func(i int) float64 {
-		if i == from {
+		if i == begin {
 			goal, tau = 90+20*r.Float64(), 200+800*r.Float64()
 		}
 		die += (goal + r.NormFloat64() - die) * 5 / tau
@@ -108,11 +108,11 @@ func habits(weeks int, r *rand.Rand) (used, free method.Series) {
 }
 
 func likely(hour int) float64 {
-	weekday, of := hour/24%7, hour%24
+	weekday, hourOfDay := hour/24%7, hour%24
 	switch {
 	case weekday >= 5:
 		return 0.1
-	case of >= 9 && of < 20:
+	case hourOfDay >= 9 && hourOfDay < 20:
 		return 0.85
 	}
 	return 0.2

@@ -46,13 +46,13 @@ type watched struct {
 	full, slows  float64
 }
 
-func (w *watched) see(at time.Time, d *gpu.Device) {
+func (w *watched) see(now time.Time, d *gpu.Device) {
 	if used, ok := d.Memory.Used.Get(); ok {
-		w.memory.Points = append(w.memory.Points, method.Point{Time: at, Value: float64(used) / gib})
+		w.memory.Points = append(w.memory.Points, method.Point{Time: now, Value: float64(used) / gib})
 		w.full = float64(d.Memory.Total.Or(0)-d.Memory.Reserved.Or(0)) / gib
 	}
 	if celsius, ok := d.Thermal.GPU.Get(); ok {
-		w.heat.Points = append(w.heat.Points, method.Point{Time: at, Value: float64(celsius)})
+		w.heat.Points = append(w.heat.Points, method.Point{Time: now, Value: float64(celsius)})
 		w.slows = float64(d.Thermal.Slowdown.Or(0))
 	}
 }
@@ -99,9 +99,9 @@ func habitsOf(t *testing.T, profile string) (used, free method.Series) {
 		if n%an == 0 {
 			joules := float64(d.Power.Energy.Or(0))
 			if n > 0 {
-				at := s.Time.Add(-time.Hour)
-				used.Points = append(used.Points, method.Point{Time: at, Value: math.Round((joules-before)/3.6) / 1e6})
-				free.Points = append(free.Points, method.Point{Time: at, Value: 1 - works/an})
+				earlier := s.Time.Add(-time.Hour)
+				used.Points = append(used.Points, method.Point{Time: earlier, Value: math.Round((joules-before)/3.6) / 1e6})
+				free.Points = append(free.Points, method.Point{Time: earlier, Value: 1 - works/an})
 			}
 			before, works = joules, 0
 		}
@@ -122,7 +122,7 @@ type cools struct {
 
 var soon = regexp.MustCompile(`should be quiet in about ((?:\d+ (?:h|min|s) ?)+)`)
 
-func (c *cools) see(at time.Time, d *gpu.Device, causes []explain.Cause) {
+func (c *cools) see(now time.Time, d *gpu.Device, causes []explain.Cause) {
 	works := false
 	for _, cause := range causes {
 		works = works || cause.Kind == explain.Work
@@ -130,11 +130,11 @@ func (c *cools) see(at time.Time, d *gpu.Device, causes []explain.Cause) {
 			continue
 		}
 		if c.begun.IsZero() {
-			c.begun = at
+			c.begun = now
 		}
 		if m := soon.FindStringSubmatch(cause.Sentence); m != nil {
 			if said, err := time.ParseDuration(strings.NewReplacer(" min", "m", " s", "s", " h", "h").Replace(m[1])); err == nil {
-				c.open = append(c.open, method.Told{Begun: c.begun, At: at, Said: said})
+				c.open = append(c.open, method.Told{Begun: c.begun, At: now, Said: said})
 			}
 		}
 		if d.Fans.Fans[0].Commanded.Or(1) > 0 {
@@ -143,7 +143,7 @@ func (c *cools) see(at time.Time, d *gpu.Device, causes []explain.Cause) {
 	}
 	if !works { // it is quiet
 		for _, t := range c.open {
-			t.Took = at.Sub(t.At)
+			t.Took = now.Sub(t.At)
 			c.told = append(c.told, t)
 		}
 	}
@@ -193,15 +193,15 @@ func cards(t *testing.T, file string) map[string]*watched {
 			}
 			return v
 		}
-		id, at := row[column["gpu"]], start.Add(seconds(number("t_s")))
+		id, measured := row[column["gpu"]], start.Add(seconds(number("t_s")))
 		if out[id] == nil {
 			out[id] = &watched{memory: method.Series{Gap: 30 * time.Second}, heat: method.Series{Gap: 30 * time.Second}}
 		}
 		if v := number("temp_c"); !math.IsNaN(v) {
-			out[id].heat.Points = append(out[id].heat.Points, method.Point{Time: at, Value: v})
+			out[id].heat.Points = append(out[id].heat.Points, method.Point{Time: measured, Value: v})
 		}
 		if v := number("mem_used_mib"); !math.IsNaN(v) {
-			out[id].memory.Points = append(out[id].memory.Points, method.Point{Time: at, Value: v / 1024})
+			out[id].memory.Points = append(out[id].memory.Points, method.Point{Time: measured, Value: v / 1024})
 		}
 	}
 	return out

@@ -41,7 +41,7 @@ func sound(t *rapid.T, f method.Forecast) {
 // anything is a series with gaps, irregular steps, points out of order, and values that are none.
 func anything(t *rapid.T) method.Series {
 	s := method.Series{Gap: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "gap"))}
-	at := start
+	now := start
 	value := rapid.OneOf(
 		rapid.Float64Range(0, 100), rapid.Float64(),
 		rapid.SampledFrom([]float64{0, 40, math.NaN(), math.Inf(1), math.MaxFloat64, math.SmallestNonzeroFloat64}),
@@ -49,8 +49,8 @@ func anything(t *rapid.T) method.Series {
 	step := rapid.OneOf(rapid.Int64Range(1, int64(10*time.Minute)), rapid.Int64Range(-int64(time.Minute), int64(100*time.Hour)))
 	rises := rapid.Float64Range(-10, 10).Draw(t, "rises")
 	for i := range rapid.IntRange(0, 400).Draw(t, "points") {
-		at = at.Add(time.Duration(step.Draw(t, "step")))
-		s.Points = append(s.Points, method.Point{Time: at, Value: value.Draw(t, "value") + rises*float64(i)})
+		now = now.Add(time.Duration(step.Draw(t, "step")))
+		s.Points = append(s.Points, method.Point{Time: now, Value: value.Draw(t, "value") + rises*float64(i)})
 	}
 	return s
 }
@@ -61,8 +61,8 @@ func TestWhateverTheSeriesForecastsAreSound(t *testing.T) {
 		limit := rapid.OneOf(rapid.Float64Range(0, 2000), rapid.Float64()).Draw(t, "limit")
 		sound(t, method.MemoryFull(s, limit))
 		sound(t, method.LimitReached(s, limit))
-		from := start.Add(time.Duration(rapid.Int64Range(-int64(1000*time.Hour), int64(1000*time.Hour)).Draw(t, "from")))
-		e := method.Energy(s, from, from.AddDate(0, 1, 0))
+		begin := start.Add(time.Duration(rapid.Int64Range(-int64(1000*time.Hour), int64(1000*time.Hour)).Draw(t, "from")))
+		e := method.Energy(s, begin, begin.AddDate(0, 1, 0))
 		sound(t, e)
 		sound(t, e.Cost(0.3))
 		u := method.UsuallyFree(s, time.UTC)
@@ -176,10 +176,10 @@ func TestNoiseAndStepsAreNotGrowth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := noise(rapid.Uint64().Draw(t, "seed"))
 		up := rapid.Float64Range(0, 30).Draw(t, "up")
-		at := []int{rapid.IntRange(0, 600).Draw(t, "first"), rapid.IntRange(0, 600).Draw(t, "second")}
+		steps := []int{rapid.IntRange(0, 600).Draw(t, "first"), rapid.IntRange(0, 600).Draw(t, "second")}
 		s := each(time.Minute, 600, func(i int) float64 {
 			v := 10 + 0.1*r.NormFloat64()
-			for _, step := range at {
+			for _, step := range steps {
 				if i >= step {
 					v += up
 				}
@@ -187,7 +187,7 @@ func TestNoiseAndStepsAreNotGrowth(t *testing.T) {
 			return v
 		})
 		if f := method.MemoryFull(s, 80); f.Shown {
-			t.Fatalf("steps of %g at %v: %+v", up, at, f)
+			t.Fatalf("steps of %g at %v: %+v", up, steps, f)
 		}
 	})
 }

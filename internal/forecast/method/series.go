@@ -58,21 +58,21 @@ func (x *samples) add(p Point) {
 	if n == 0 {
 		x.begin, x.level = p.Time, p.Value
 	}
-	at, value := p.Time.Sub(x.begin).Seconds(), p.Value-x.level
+	seconds, value := p.Time.Sub(x.begin).Seconds(), p.Value-x.level
 	begin, grain := 0, 0.0
 	if n > 0 {
-		if at <= x.t[n-1] {
+		if seconds <= x.t[n-1] {
 			return
 		}
 		begin, grain = x.run[n-1], x.grain[n-1]
-		if at-x.t[n-1] > x.gap {
+		if seconds-x.t[n-1] > x.gap {
 			begin = n
 		}
 		if change := distance(value, x.v[n-1]); change > 0 && (grain == 0 || change < grain) {
 			grain = change
 		}
 	}
-	x.t, x.v, x.sum = append(x.t, at), append(x.v, value), append(x.sum, x.sum[n]+value)
+	x.t, x.v, x.sum = append(x.t, seconds), append(x.v, value), append(x.sum, x.sum[n]+value)
 	x.run, x.grain = append(x.run, begin), append(x.grain, grain)
 }
 
@@ -94,12 +94,12 @@ func (x *samples) time(seconds float64) time.Time {
 	return x.begin.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// from is the number of the first point not before a time.
-func (x *samples) from(t float64) int { return sort.SearchFloat64s(x.t, t) }
+// firstSince is the number of the first point not before a time.
+func (x *samples) firstSince(t float64) int { return sort.SearchFloat64s(x.t, t) }
 
-// at is the value at a time: that of the last point until then, unless that is farther off than a gap.
-func (x *samples) at(t float64) (v float64, ok bool) {
-	i := x.from(t)
+// valueAt is the value at a time: that of the last point until then, unless that is farther off than a gap.
+func (x *samples) valueAt(t float64) (v float64, ok bool) {
+	i := x.firstSince(t)
 	if i == len(x.t) || x.t[i] > t {
 		i--
 	}
@@ -120,7 +120,7 @@ const parts = 24
 func (b *buckets) cut(x *samples, seconds float64, least int) bool {
 	b.place, b.mean = b.place[:0], b.mean[:0]
 	begin := x.now() - seconds
-	i, n := x.from(begin), x.len()
+	i, n := x.firstSince(begin), x.len()
 	if n-i < least {
 		return false
 	}
@@ -128,7 +128,7 @@ func (b *buckets) cut(x *samples, seconds float64, least int) bool {
 	for k := range count {
 		end := n
 		if k < count-1 {
-			end = x.from(begin + seconds*float64(k+1)/float64(count))
+			end = x.firstSince(begin + seconds*float64(k+1)/float64(count))
 		}
 		if end > i {
 			b.place = append(b.place, (float64(k)+0.5)/float64(count))

@@ -110,13 +110,13 @@ func (r *reading) try(x *samples, n int, ahead, unit float64) (t try, ok bool) {
 	}
 	like := ahead / unit * c.unit()
 	h := min(like, (x.now()-now)/2, r.reaches*c.rests())
-	if h < r.like*like || h < 2*step || x.run[min(x.from(now+2*h), x.len()-1)] > n-1 {
+	if h < r.like*like || h < 2*step || x.run[min(x.firstSince(now+2*h), x.len()-1)] > n-1 {
 		return t, false // too short for what is asked, or nobody looked what became of it
 	}
 	t.origin, t.ahead, t.said, t.now, t.hasNow = n, h, c.after(h), known.newest(), true
-	t.was, _ = x.at(now + h)
+	t.was, _ = x.valueAt(now + h)
 	if before := now + h - (24 * time.Hour).Seconds(); before <= now {
-		t.yesterday, t.hasYesterday = x.at(before)
+		t.yesterday, t.hasYesterday = x.valueAt(before)
 	}
 	t.late = (x.passes(n, t.said+c.above(), now+2*h) - now) / h
 	return t, t.said-c.after(0) >= known.grain[n-1] // less than a step of the sensor can't be seen
@@ -150,12 +150,12 @@ func (x *samples) origins(shortest float64, regular int) []int {
 	oldest := x.now() - x.t[0]
 	var out []int
 	for i := range regular {
-		out = append(out, x.from(x.t[0]+oldest*float64(i+1)/float64(regular+1)))
+		out = append(out, x.firstSince(x.t[0]+oldest*float64(i+1)/float64(regular+1)))
 	}
 	if oldest > shortest {
 		for i := range closer {
 			back := shortest * math.Pow(oldest/shortest, float64(i)/closer)
-			out = append(out, x.from(x.now()-back))
+			out = append(out, x.firstSince(x.now()-back))
 		}
 	}
 	slices.Sort(out)

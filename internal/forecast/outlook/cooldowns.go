@@ -57,31 +57,31 @@ func (f *Forecaster) Observe(m *insight.Moment) {
 }
 
 // follow takes one reading of a device in, and reports whether something new was said of its cool-down.
-func (f *Forecaster) follow(now time.Time, of state.Device, p insight.Part) bool {
+func (f *Forecaster) follow(now time.Time, device state.Device, p insight.Part) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := f.cools[of]
+	c := f.cools[device]
 	if c == nil {
 		c = new(cools)
-		f.cools[of] = c
+		f.cools[device] = c
 	}
 	c.seen = now
-	on, last := p.Why.Cooling, p.Why.Cooled
-	if !c.begun.IsZero() && (on == nil || !on.Begun.Equal(c.begun)) {
+	cooling, last := p.Why.Cooling, p.Why.Cooled
+	if !c.begun.IsZero() && (cooling == nil || !cooling.Begun.Equal(c.begun)) {
 		if last != nil && last.Begun.Equal(c.begun) {
 			c.end(last.Over)
 		}
 		c.begun, c.open = time.Time{}, nil
 	}
-	if on == nil {
+	if cooling == nil {
 		return false
 	}
-	c.begun = on.Begun
-	left, known := on.Left.Get()
+	c.begun = cooling.Begun
+	left, known := cooling.Left.Get()
 	if n := len(c.open); !known || n > 0 && now.Sub(c.open[n-1].At) < askedEvery {
 		return false
 	}
-	c.open = append(c.open, method.Told{Begun: on.Begun, At: now, Said: left})
+	c.open = append(c.open, method.Told{Begun: cooling.Begun, At: now, Said: left})
 	return true
 }
 
@@ -110,8 +110,8 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 func (c *cools) told() (out []method.Told) {
 	for _, d := range c.over {
 		for _, s := range d.Said {
-			at := d.Begun.Add(seconds(s.After))
-			out = append(out, method.Told{Begun: d.Begun, At: at, Said: seconds(s.Left), Took: d.Over.Sub(at)})
+			said := d.Begun.Add(seconds(s.After))
+			out = append(out, method.Told{Begun: d.Begun, At: said, Said: seconds(s.Left), Took: d.Over.Sub(said)})
 		}
 	}
 	return out
@@ -119,13 +119,13 @@ func (c *cools) told() (out []method.Told) {
 
 // quiet forecasts when a device that cools down is quiet, and says when the cool-down began.
 func (f *Forecaster) quiet(p insight.Part) (method.Forecast, time.Time) {
-	now, on := p.Snapshot.Time, p.Why.Cooling
-	if on == nil {
+	now, cooling := p.Snapshot.Time, p.Why.Cooling
+	if cooling == nil {
 		return notMade(method.KindQuiet, now, NotCooling), time.Time{}
 	}
-	left, known := on.Left.Get()
+	left, known := cooling.Left.Get()
 	if !known {
-		return notMade(method.KindQuiet, now, NotSaid), on.Begun
+		return notMade(method.KindQuiet, now, NotSaid), cooling.Begun
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +133,7 @@ func (f *Forecaster) quiet(p insight.Part) (method.Forecast, time.Time) {
 	if c := f.cools[state.DeviceOf(p.Device)]; c != nil {
 		earlier = c.told()
 	}
-	return method.QuietIn(method.Told{Begun: on.Begun, At: now, Said: left}, earlier), on.Begun
+	return method.QuietIn(method.Told{Begun: cooling.Begun, At: now, Said: left}, earlier), cooling.Begun
 }
 
 // Kept is what was said of cool-downs, and what came, as it is kept over a restart.

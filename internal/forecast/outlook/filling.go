@@ -21,7 +21,7 @@ type filling struct {
 
 // A level is how much memory was used at a time, in bytes.
 type level struct {
-	at   time.Time
+	time time.Time
 	used float64
 }
 
@@ -40,7 +40,7 @@ func (f *Forecaster) followMemory(now time.Time, k store.Key, d *gpu.Device) {
 		m = &filling{begin: read, next: read}
 		f.filling[k] = m
 	}
-	if now.Sub(m.next.at) >= fillsOver {
+	if now.Sub(m.next.time) >= fillsOver {
 		m.begin, m.next = m.next, read
 	}
 	m.now, m.full = read, full
@@ -51,9 +51,9 @@ func (f *Forecaster) fillsFast(k store.Key, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.filling[k]
-	if m == nil || now.Sub(m.now.at).Abs() > fillsOver {
+	if m == nil || now.Sub(m.now.time).Abs() > fillsOver {
 		return false
 	}
-	grown, took := m.now.used-m.begin.used, m.now.at.Sub(m.begin.at).Seconds()
+	grown, took := m.now.used-m.begin.used, m.now.time.Sub(m.begin.time).Seconds()
 	return grown > 0 && took > 0 && (m.full-m.now.used)/grown*took < fillsWithin.Seconds()
 }

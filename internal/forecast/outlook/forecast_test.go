@@ -32,21 +32,21 @@ import (
 // now is a Wednesday.
 var now = time.Date(2026, time.March, 18, 14, 5, 30, 0, time.UTC)
 
-var of = store.Key{Node: "node", UUID: "GPU-3a"}
+var card = store.Key{Node: "node", UUID: "GPU-3a"}
 
 const gib = 1 << 30
 
 // device is a card of 24 GiB that has used some of it.
 func device(used float64) *gpu.Device {
 	d := fixture.Named("one", now).Snapshot.Devices[0]
-	d.Node, d.UUID = of.Node, of.UUID
+	d.Node, d.UUID = card.Node, card.UUID
 	d.Memory = gpu.Memory{Total: gpu.Of[gpu.Bytes](24 * gib), Used: gpu.Of(gpu.Bytes(used * gib)), Free: gpu.Of(gpu.Bytes((23.5 - used) * gib))}
 	d.Thermal = gpu.Thermal{GPU: gpu.Of[gpu.Celsius](60), Slowdown: gpu.Of[gpu.Celsius](90)}
 	return &d
 }
 
-func moment(at time.Time, d *gpu.Device, f *outlook.Forecaster) *insight.Moment {
-	s := &gpu.Snapshot{Node: of.Node, Time: at, Source: gpu.SourceNVML, Devices: []gpu.Device{*d}}
+func moment(now time.Time, d *gpu.Device, f *outlook.Forecaster) *insight.Moment {
+	s := &gpu.Snapshot{Node: card.Node, Time: now, Source: gpu.SourceNVML, Devices: []gpu.Device{*d}}
 	stage := insight.NewStage()
 	if f != nil {
 		stage.Foresee = f.Foresee
@@ -55,8 +55,8 @@ func moment(at time.Time, d *gpu.Device, f *outlook.Forecaster) *insight.Moment 
 }
 
 // row has values by the names of columns.
-func row(tier store.Tier, at time.Time, values map[string]float64) store.Row {
-	r := store.Row{Key: of, Tier: tier, Time: at, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
+func row(tier store.Tier, begin time.Time, values map[string]float64) store.Row {
+	r := store.Row{Key: card, Tier: tier, Time: begin, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	for name, v := range values {
 		r.Values[store.DeviceColumns.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
@@ -119,7 +119,7 @@ func opened(t testing.TB, b *store.Batch) store.Store {
 			t.Error(err)
 		}
 	})
-	b.Devices = []store.Device{{Node: of.Node, UUID: of.UUID, Name: "card"}}
+	b.Devices = []store.Device{{Node: card.Node, UUID: card.UUID, Name: "card"}}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestALeak(t *testing.T) {
 	used := leaking(b)
 	d := device(used)
 	f := forecasts(t, b, d)
-	o := f.Of(of).MemoryFull
+	o := f.Of(card).MemoryFull
 	want := (23.5 - used) / 0.1 * 60 // s
 	if !o.Shown || math.Abs(o.Value-want) > 0.1*want || o.Low > want || o.High < want {
 		t.Fatalf("%+v, not %g s", o, want)
@@ -198,7 +198,7 @@ func TestALeakOfMinutes(t *testing.T) {
 		f.Observe(moment(now.Add(time.Duration((at-over)*float64(time.Second))), device(usedAt(at)), nil))
 	}
 	f.LookAll(t.Context())
-	if o := f.Of(of).MemoryFull; !o.Shown || o.Low > fills-over || o.High < fills-over {
+	if o := f.Of(card).MemoryFull; !o.Shown || o.Low > fills-over || o.High < fills-over {
 		t.Errorf("%+v, want %g s", o, fills-over)
 	}
 }
@@ -215,7 +215,7 @@ func TestNothingToTell(t *testing.T) {
 	if a := m.Answer.Devices[0]; !a.Asked || len(a.Next) > 0 {
 		t.Errorf("told: %+v", a.Next)
 	}
-	o := f.Of(of)
+	o := f.Of(card)
 	for got := range o.Forecasts {
 		if got.Shown || got.Why == "" {
 			t.Errorf("%+v", got)
@@ -225,7 +225,7 @@ func TestNothingToTell(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	d.Memory, d.Thermal = gpu.Memory{}, gpu.Thermal{}
-	if o = forecasts(t, &store.Batch{}, d).Of(of); o.MemoryFull.Why != outlook.NoMemory || o.LimitReached.Why != outlook.NoLimit || o.Limit.Present() {
+	if o = forecasts(t, &store.Batch{}, d).Of(card); o.MemoryFull.Why != outlook.NoMemory || o.LimitReached.Why != outlook.NoLimit || o.Limit.Present() {
 		t.Errorf("%+v", o)
 	}
 	full := device(23.5)
@@ -242,7 +242,7 @@ func TestALimit(t *testing.T) {
 	d := device(4)
 	d.Thermal.GPU = gpu.Of(gpu.Celsius(celsius))
 	f := forecasts(t, b, d)
-	o := f.Of(of)
+	o := f.Of(card)
 	if o.LimitReached.Why == outlook.NoLimit || o.LimitReached.Why == method.NoGrowth || o.LimitReached.Method == "" || o.Limit != gpu.Of[gpu.Celsius](90) {
 		t.Fatalf("%+v", o.LimitReached)
 	}
@@ -264,7 +264,7 @@ func TestHabits(t *testing.T) {
 	office(b)
 	d := device(4)
 	f := forecasts(t, b, d)
-	o := f.Of(of)
+	o := f.Of(card)
 	// March 2026 has 22 working days, each with 9 hours of about 320 W.
 	want := 22*9*0.32 + (31*24-22*9)*0.0205
 	if !o.Energy.Shown || math.Abs(o.Energy.Value-want) > 3 || o.Energy.Low > want || o.Energy.High < want {
@@ -323,7 +323,7 @@ func TestADatabaseThatFails(t *testing.T) {
 	for range 3 {
 		f.LookAll(t.Context())
 	}
-	o := f.Of(of)
+	o := f.Of(card)
 	if o.MemoryFull.Why != outlook.NotRead || o.Energy.Why != outlook.NotRead || o.Free.Why != outlook.NotRead || o.Quiet.Why != outlook.NotCooling {
 		t.Errorf("%+v", o)
 	}
@@ -332,8 +332,8 @@ func TestADatabaseThatFails(t *testing.T) {
 	}
 	s.broken.Store(false)
 	f.LookAll(t.Context())
-	if !f.Of(of).MemoryFull.Shown {
-		t.Errorf("%+v", f.Of(of).MemoryFull)
+	if !f.Of(card).MemoryFull.Shown {
+		t.Errorf("%+v", f.Of(card).MemoryFull)
 	}
 	if text := log.String(); strings.Count(text, "no forecasts can be made") != 1 || strings.Count(text, "can be made again") != 1 {
 		t.Errorf("log: %s", text)
@@ -355,13 +355,13 @@ func TestRun(t *testing.T) {
 		done := make(chan struct{})
 		go func() { defer close(done); f.Run(ctx) }()
 		time.Sleep(time.Hour)
-		if s.all.Load() != 0 || f.Of(of) != nil {
+		if s.all.Load() != 0 || f.Of(card) != nil {
 			t.Error("it does not wait for a reading")
 		}
 		f.Observe(newest.Load())
 		time.Sleep(5 * time.Second)
 		first := s.all.Load()
-		if first == 0 || f.Of(of) == nil {
+		if first == 0 || f.Of(card) == nil {
 			t.Error("nothing was forecast")
 		}
 		time.Sleep(10 * time.Minute)
@@ -372,7 +372,7 @@ func TestRun(t *testing.T) {
 		other.UUID = "GPU-other"
 		newest.Store(moment(now, &other, nil))
 		time.Sleep(2 * time.Minute)
-		if f.Of(of) != nil {
+		if f.Of(card) != nil {
 			t.Error("a device that left is known")
 		}
 		stop()
@@ -382,8 +382,8 @@ func TestRun(t *testing.T) {
 
 // Cool-downs of a simulated desktop: what was said of them is held against what came, also after a restart.
 func TestQuiet(t *testing.T) {
-	at := now
-	nodes, err := sim.Nodes("rtx-4090", func() time.Time { return at })
+	current := now
+	nodes, err := sim.Nodes("rtx-4090", func() time.Time { return current })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -392,16 +392,16 @@ func TestQuiet(t *testing.T) {
 	stage.Foresee = func(s *gpu.Snapshot, a *explain.Answer) { f.Foresee(s, a) }
 	var newest *insight.Moment
 	follow := func(until time.Duration, see func(*insight.Moment, *method.Forecast)) {
-		for end := at.Add(until); at.Before(end); at = at.Add(5 * time.Second) {
+		for end := current.Add(until); current.Before(end); current = current.Add(5 * time.Second) {
 			s, err := nodes[0].Read(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Node, s.Time = "desktop", at
+			s.Node, s.Time = "desktop", current
 			s.Devices[0].Node = s.Node
 			newest = stage.Next(s)
 			f.Observe(newest)
-			if at.Sub(now)%time.Minute == 0 {
+			if current.Sub(now)%time.Minute == 0 {
 				f = looked(t, f, newest)
 			}
 			if o := f.Of(store.Key{Node: s.Node, UUID: s.Devices[0].UUID}); o != nil && see != nil {
@@ -418,20 +418,20 @@ func TestQuiet(t *testing.T) {
 		t.Errorf("%d bytes are kept", len(kept))
 	}
 	again := outlook.New(config(storetest.NewModel(), nil))
-	if err := state.Of("cooldowns", "", state.Regularly, again).Restore(kept, at); err != nil {
+	if err := state.Of("cooldowns", "", state.Regularly, again).Restore(kept, current); err != nil {
 		t.Fatal(err)
 	}
 	f = again
 	var shown, told int
 	follow(6*time.Hour, func(m *insight.Moment, q *method.Forecast) {
-		p, has := prospects(m)["quiet"]
+		p, known := prospects(m)["quiet"]
 		if q.Shown {
 			shown++
 			if q.Low > q.Value || q.Value > q.High || q.Error.Trials < 9 {
 				t.Errorf("%+v", q)
 			}
 		}
-		if has {
+		if known {
 			told++
 			if m.Answer.Devices[0].Cooling == nil || !strings.Contains(p.Sentence, " will be quiet ") {
 				t.Errorf("%s: %+v, and it does not cool down", m.Snapshot.Time, p)
@@ -441,11 +441,11 @@ func TestQuiet(t *testing.T) {
 	if shown < 20 || told < 20 {
 		t.Errorf("shown %d times, told %d times", shown, told)
 	}
-	if err := again.Restore(outlook.Kept{}, at); err != nil {
+	if err := again.Restore(outlook.Kept{}, current); err != nil {
 		t.Error(err)
 	}
 	wrong := strings.Replace(string(kept), `"left_seconds":`, `"left_seconds":-`, 1)
-	if err := state.Of("cooldowns", "", state.Regularly, outlook.New(config(storetest.NewModel(), nil))).Restore([]byte(wrong), at); err == nil {
+	if err := state.Of("cooldowns", "", state.Regularly, outlook.New(config(storetest.NewModel(), nil))).Restore([]byte(wrong), current); err == nil {
 		t.Error("a negative time was taken")
 	}
 }
@@ -476,8 +476,8 @@ func TestAMomentWhileTheStoreIsRead(t *testing.T) {
 	b := &store.Batch{}
 	d := device(leaking(b))
 	s := &watched{Store: opened(t, b)}
-	cooling := func(at time.Time) *insight.Moment {
-		m := moment(at, d, nil)
+	cooling := func(instant time.Time) *insight.Moment {
+		m := moment(instant, d, nil)
 		m.Answer.Devices[0].Cooling = &explain.Cooldown{Begun: now.Add(-time.Minute), Left: gpu.Of(5 * time.Minute)}
 		return m
 	}
@@ -486,13 +486,13 @@ func TestAMomentWhileTheStoreIsRead(t *testing.T) {
 	later := now.Add(20 * time.Second)
 	s.during = func() { f.Observe(cooling(later)) }
 	f.LookAll(t.Context())
-	if o := f.Of(of); !o.Quiet.At.Equal(later) || !o.MemoryFull.Shown {
+	if o := f.Of(card); !o.Quiet.At.Equal(later) || !o.MemoryFull.Shown {
 		t.Errorf("it is that of %v, want %v", o.Quiet.At, later)
 	}
 	s.during = nil
 	f.SetNewest(func() *insight.Fleet { return cooling(later.Add(time.Second)).Alone() })
 	f.LookAll(t.Context())
-	if o := f.Of(of); !o.Quiet.At.Equal(later.Add(time.Second)) {
+	if o := f.Of(card); !o.Quiet.At.Equal(later.Add(time.Second)) {
 		t.Errorf("afterwards it is that of %v", o.Quiet.At)
 	}
 }
@@ -505,8 +505,8 @@ func TestItEnds(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(errors.New("it ends"))
 	f.LookAll(ctx)
-	if f.Of(of) != nil {
-		t.Errorf("%+v", f.Of(of))
+	if f.Of(card) != nil {
+		t.Errorf("%+v", f.Of(card))
 	}
 }
 
@@ -528,7 +528,7 @@ func BenchmarkForetelling(b *testing.B) {
 			d := device(used)
 			d.Thermal.GPU = gpu.Of(gpu.Celsius(celsius))
 			f := forecasts(b, batch, d)
-			if o := f.Of(of); o.MemoryFull.Shown != c.worst || o.LimitReached.Shown != c.worst || !o.Energy.Shown {
+			if o := f.Of(card); o.MemoryFull.Shown != c.worst || o.LimitReached.Shown != c.worst || !o.Energy.Shown {
 				b.Fatalf("%+v %+v %+v", o.MemoryFull, o.LimitReached, o.Energy)
 			}
 			for b.Loop() {

@@ -38,8 +38,8 @@ var (
 )
 
 // notMade is a forecast that could not be tried.
-func notMade(kind method.Kind, at time.Time, why method.Why) method.Forecast {
-	return method.Forecast{Kind: kind, At: at, Why: why}
+func notMade(kind method.Kind, now time.Time, why method.Why) method.Forecast {
+	return method.Forecast{Kind: kind, At: now, Why: why}
 }
 
 // look makes all forecasts of a device. What the store can't tell is not shown, and the error says why.
@@ -48,12 +48,12 @@ func (f *Forecaster) look(ctx context.Context, p insight.Part) (*Outlook, error)
 	o := &Outlook{Key: store.Key{Node: p.Snapshot.Node, UUID: d.UUID}, At: now, Zone: f.cfg.Zone}
 	o.Quiet, o.cooling = f.quiet(p)
 	var failed error
-	try := func(of *method.Forecast, kind method.Kind, how func() (method.Forecast, error)) {
+	try := func(out *method.Forecast, kind method.Kind, how func() (method.Forecast, error)) {
 		made, err := how()
 		if err != nil {
 			made, failed = notMade(kind, now, NotRead), err
 		}
-		*of = made
+		*out = made
 	}
 	try(&o.MemoryFull, method.KindMemoryFull, func() (method.Forecast, error) { return f.memoryFull(ctx, o.Key, now, d) })
 	try(&o.LimitReached, method.KindLimitReached, func() (method.Forecast, error) { return f.limitReached(ctx, o, d) })
@@ -201,8 +201,8 @@ func hourOf(t time.Time, zone *time.Location) time.Time {
 // byHour makes the forecasts that need weeks of hours. Of an hour, three quarters must be known.
 func (f *Forecaster) byHour(ctx context.Context, k store.Key, now time.Time) (*hourly, error) {
 	var used, free method.Series
-	for from := now.Add(-hoursPast); from.Before(now); from = from.Add(hoursAtOnce) {
-		g, err := f.cfg.Past.Grid(from, earlier(from.Add(hoursAtOnce), now), quarter)
+	for begin := now.Add(-hoursPast); begin.Before(now); begin = begin.Add(hoursAtOnce) {
+		g, err := f.cfg.Past.Grid(begin, earlier(begin.Add(hoursAtOnce), now), quarter)
 		if err != nil {
 			return nil, err
 		}
@@ -225,17 +225,17 @@ func (f *Forecaster) byHour(ctx context.Context, k store.Key, now time.Time) (*h
 const most = 50 // %
 
 // addHours makes whole hours of the quarters of power, utilization and memory.
-func addHours(used, free *method.Series, g history.Grid, of [][]store.Value) {
+func addHours(used, free *method.Series, g history.Grid, columns [][]store.Value) {
 	const inHour, least = 4, 3
 	for i := 0; i+inHour <= g.Len(); i += inHour {
 		var watts, idle float64
 		var read, looked int
 		for j := i; j < i+inHour; j++ {
-			if v := of[0][j]; v.Count > 0 {
+			if v := columns[0][j]; v.Count > 0 {
 				watts += v.Mean
 				read++
 			}
-			work, held := of[1][j], of[2][j]
+			work, held := columns[1][j], columns[2][j]
 			if work.Count == 0 {
 				continue
 			}

@@ -191,11 +191,11 @@ func (x *splitter) memory() Memory {
 
 // split makes a Split of a whole; known means that some process reports its part.
 func split[T gpu.Bytes | gpu.Percent | gpu.Watts](
-	x *splitter, of func(T) gpu.Reading[T], whole, processes, remainder T, known bool, why *Reason,
+	x *splitter, amount func(T) gpu.Reading[T], whole, processes, remainder T, known bool, why *Reason,
 ) Split[T] {
-	s := Split[T]{Remainder: of(remainder), Coverage: coverage(float64(whole-remainder), float64(whole))}
+	s := Split[T]{Remainder: amount(remainder), Coverage: coverage(float64(whole-remainder), float64(whole))}
 	if x.unlisted == nil && (known || len(x.list) == 0) {
-		s.Processes = of(processes)
+		s.Processes = amount(processes)
 	}
 	if remainder > 0 {
 		s.Reason = cmp.Or(x.unlisted, why)
@@ -256,7 +256,7 @@ func (x *splitter) power(m *Memory, u *Utilization) Power {
 }
 
 // weights says how the watts above the floor are split; explained is the processes' part, 0 to 1.
-func (x *splitter) weights(m *Memory) (method Method, of weight, sum, explained float64) {
+func (x *splitter) weights(m *Memory) (method Method, weigh weight, sum, explained float64) {
 	if sum, _ := x.sum(x.bySM); sum > 0 {
 		whole, _ := percent(x.d.Utilization.GPU)
 		return BySM, x.bySM, sum, sum / max(sum, whole)
@@ -283,9 +283,9 @@ func (x *splitter) byMemory(i int) (float64, bool) {
 }
 
 // sum adds up the weights; known means that some process has one.
-func (x *splitter) sum(of weight) (sum float64, known bool) {
+func (x *splitter) sum(weigh weight) (sum float64, known bool) {
 	for i := range x.list {
-		if v, ok := of(i); ok {
+		if v, ok := weigh(i); ok {
 			sum += v
 			known = true
 		}

@@ -419,12 +419,12 @@ func TestSumsAddUp(t *testing.T) {
 			d.Node = []string{"a", "b"}[r.IntN(2)]
 			s.Devices = append(s.Devices, *d)
 		}
-		as := attribute.Snapshot(s)
+		all := attribute.Snapshot(s)
 		var memory gpu.Bytes
 		var watts float64
 		pids := map[string]map[int]bool{"a": {}, "b": {}}
-		for i := range as {
-			for j, share := range as[i].Shares {
+		for i := range all {
+			for j, share := range all[i].Shares {
 				if !share.Orphan && !share.Repeated {
 					memory += share.Memory.Or(0)
 					watts += float64(share.Power.Or(0))
@@ -434,7 +434,7 @@ func TestSumsAddUp(t *testing.T) {
 		}
 		var gotMemory gpu.Bytes
 		var gotWatts float64
-		users := attribute.ByUser(pairs(s, as))
+		users := attribute.ByUser(pairs(s, all))
 		for i, sum := range users {
 			gotMemory += sum.Memory.Or(0)
 			gotWatts += float64(sum.Power.Or(0))
@@ -464,9 +464,9 @@ func TestSums(t *testing.T) {
 		who(proc(1, 4*gib, 50), "alice", "c1", "p1"), who(proc(2, 2*gib, 50), "bob", "", ""), dead(3, gib), unseen}}
 	second := figures{used: 4 * gib, draw: 120, floor: 20, util: 100, processes: []gpu.Process{who(proc(1, 4*gib, 100), "alice", "c1", "p1")}}
 	s := &gpu.Snapshot{Devices: []gpu.Device{*first.device(), *second.device()}}
-	as := attribute.Snapshot(s)
+	all := attribute.Snapshot(s)
 
-	users := attribute.ByUser(pairs(s, as))
+	users := attribute.ByUser(pairs(s, all))
 	want := []attribute.Sum[string]{
 		{Of: gpu.Of("alice"), Holding: attribute.Holding{Processes: 1, Devices: 2, Memory: gpu.Of(8 * gib), Power: gpu.Of[gpu.Watts](200)}},
 		{Of: gpu.Of("bob"), Holding: attribute.Holding{Processes: 1, Devices: 1, Memory: gpu.Of(2 * gib), Power: gpu.Of[gpu.Watts](100)}},
@@ -475,12 +475,12 @@ func TestSums(t *testing.T) {
 	if !reflect.DeepEqual(users, want) {
 		t.Errorf("users:\n%+v\nwant\n%+v", users, want)
 	}
-	containers := attribute.ByContainer(pairs(s, as))
+	containers := attribute.ByContainer(pairs(s, all))
 	if len(containers) != 3 || containers[0].Of != gpu.Of(gpu.Container{ID: "c1"}) || containers[0].Devices != 2 ||
 		containers[1].Of != gpu.Of(gpu.Container{}) || containers[2].Of.Present() {
 		t.Errorf("containers: %+v", containers)
 	}
-	if pods := attribute.ByPod(pairs(s, as)); len(pods) != 3 || pods[0].Of.Or(gpu.Pod{}).UID != "p1" {
+	if pods := attribute.ByPod(pairs(s, all)); len(pods) != 3 || pods[0].Of.Or(gpu.Pod{}).UID != "p1" {
 		t.Errorf("pods: %+v", pods)
 	}
 }
@@ -506,18 +506,18 @@ func benchmarkSnapshot(b *testing.B, each int) {
 	b.ReportAllocs()
 	for b.Loop() {
 		noted := floors.Note(s)
-		as := attribute.Snapshot(noted)
-		attribute.ByUser(pairs(noted, as))
-		attribute.ByContainer(pairs(noted, as))
-		attribute.ByPod(pairs(noted, as))
+		all := attribute.Snapshot(noted)
+		attribute.ByUser(pairs(noted, all))
+		attribute.ByContainer(pairs(noted, all))
+		attribute.ByPod(pairs(noted, all))
 	}
 }
 
 // pairs yields a snapshot's devices with their attributions.
-func pairs(s *gpu.Snapshot, as []attribute.Attribution) attribute.Devices {
+func pairs(s *gpu.Snapshot, all []attribute.Attribution) attribute.Devices {
 	return func(yield func(*gpu.Device, *attribute.Attribution) bool) {
-		for i := range as {
-			if !yield(&s.Devices[i], &as[i]) {
+		for i := range all {
+			if !yield(&s.Devices[i], &all[i]) {
 				return
 			}
 		}

@@ -52,7 +52,7 @@ func ByPod(devices Devices) []Sum[gpu.Pod] {
 }
 
 // sums adds up by owner. of returns a process's owner, and the owner's key.
-func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], string)) []Sum[K] {
+func sums[K any](devices Devices, ownerOf func(*gpu.ProcessFacts) (gpu.Reading[K], string)) []Sum[K] {
 	type key struct {
 		node, id string
 		known    bool
@@ -64,7 +64,7 @@ func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], st
 		pids map[int]bool
 	}
 	var all []*keyed
-	at := map[key]*keyed{}
+	totals := map[key]*keyed{}
 	for d, a := range devices {
 		list := d.Processes.Or(nil)
 		for j := range list {
@@ -72,12 +72,12 @@ func sums[K any](devices Devices, of func(*gpu.ProcessFacts) (gpu.Reading[K], st
 			if share.Orphan || share.Repeated {
 				continue
 			}
-			owner, id := of(&list[j].Facts)
+			owner, id := ownerOf(&list[j].Facts)
 			k := key{d.Node, id, owner.Present()}
-			sum := at[k]
+			sum := totals[k]
 			if sum == nil {
 				sum = &keyed{Sum: Sum[K]{owner, Holding{Node: d.Node}}, id: id, pids: map[int]bool{}}
-				at[k] = sum
+				totals[k] = sum
 				all = append(all, sum)
 			}
 			sum.pids[list[j].PID] = true

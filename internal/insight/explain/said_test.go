@@ -53,7 +53,7 @@ const (
 // A job is one process: it works in turns, from its start to its end.
 type job struct {
 	p                  gpu.Process
-	from, until        float64 // s
+	begin, until       float64 // s
 	share, works, rest float64 // percent, s, s
 	graphics           bool
 }
@@ -76,8 +76,8 @@ func newCard(random *rand.Rand, index int, lasts float64, name func() string) *c
 		c.hidden = 100 * random.Float64()
 	}
 	for range random.IntN(5) {
-		j := &job{from: lasts * (1.5*random.Float64() - 0.5), share: 100 * random.Float64(), works: 5 + 100*random.Float64(), graphics: random.IntN(4) == 0}
-		j.until = j.from + lasts*random.Float64()
+		j := &job{begin: lasts * (1.5*random.Float64() - 0.5), share: 100 * random.Float64(), works: 5 + 100*random.Float64(), graphics: random.IntN(4) == 0}
+		j.until = j.begin + lasts*random.Float64()
 		if random.IntN(2) == 0 {
 			j.rest = 60 * random.Float64()
 		}
@@ -86,14 +86,14 @@ func newCard(random *rand.Rand, index int, lasts float64, name func() string) *c
 		}
 		pid := 100 + 10*index + random.IntN(3)
 		if n := len(c.jobs); n > 0 && random.IntN(3) == 0 {
-			pid, j.from = c.jobs[n-1].p.PID, c.jobs[n-1].until+20*random.Float64() // reuses the pid
-			j.until = j.from + lasts*random.Float64()
+			pid, j.begin = c.jobs[n-1].p.PID, c.jobs[n-1].until+20*random.Float64() // reuses the pid
+			j.until = j.begin + lasts*random.Float64()
 		}
-		if slices.ContainsFunc(c.jobs, func(o *job) bool { return o.p.PID == pid && o.from < j.until && j.from < o.until }) {
+		if slices.ContainsFunc(c.jobs, func(o *job) bool { return o.p.PID == pid && o.begin < j.until && j.begin < o.until }) {
 			continue
 		}
 		j.p = gpu.Process{PID: pid, Type: gpu.TypeCompute, Memory: gpu.Of[gpu.Bytes](gpu.Bytes(random.IntN(8)) << 30), Facts: gpu.ProcessFacts{
-			Name: gpu.Of(name()), User: gpu.Of("u" + strconv.Itoa(random.IntN(3))), Exists: gpu.Of(true), Started: gpu.Of(start.Add(time.Duration(j.from * 1e9))),
+			Name: gpu.Of(name()), User: gpu.Of("u" + strconv.Itoa(random.IntN(3))), Exists: gpu.Of(true), Started: gpu.Of(start.Add(time.Duration(j.begin * 1e9))),
 		}}
 		if j.graphics {
 			j.p.Type = gpu.TypeGraphics
@@ -110,12 +110,12 @@ func (c *card) read(t, step float64) gpu.Device {
 	util := 0.0
 	list := []gpu.Process{}
 	for _, j := range c.jobs {
-		if t < j.from || t >= j.until {
+		if t < j.begin || t >= j.until {
 			continue
 		}
 		p := j.p
 		share := 0.0
-		if j.rest == 0 || math.Mod(t-j.from, j.works+j.rest) < j.works {
+		if j.rest == 0 || math.Mod(t-j.begin, j.works+j.rest) < j.works {
 			share = math.Min(j.share*(0.95+0.1*c.random.Float64()), 100-util)
 		}
 		util += share
@@ -548,7 +548,7 @@ func TestAFlickeringLoadIsToldCalmly(t *testing.T) {
 		c.jobs, c.hidden = nil, 0
 		c.frozen, c.stuck, c.mute, c.blind = math.Inf(1), math.Inf(1), math.Inf(1), math.Inf(1)
 		level := 100 * random.Float64() * random.Float64()
-		j := &job{from: -600, until: 1e6, works: 1e9, p: process(100, "job1x", 0)}
+		j := &job{begin: -600, until: 1e6, works: 1e9, p: process(100, "job1x", 0)}
 		c.jobs = []*job{j}
 		step := 1 + 9*random.Float64()
 		for seconds := -2000.0; seconds < 0; seconds += 10 { // until it is as warm as it gets

@@ -26,7 +26,7 @@ type binary struct {
 }
 
 // build compiles the tests of the packages.
-func build(ctx context.Context, o options, to string) (all []binary, err error) {
+func build(ctx context.Context, o options, folder string) (all []binary, err error) {
 	type listed struct {
 		ImportPath, Dir           string
 		TestGoFiles, XTestGoFiles []string
@@ -60,7 +60,7 @@ func build(ctx context.Context, o options, to string) (all []binary, err error) 
 				b.name += " (plain)"
 			}
 			args := append([]string{"test", "-c", "-vet=off"}, flags...)
-			b.path = filepath.Join(to, strings.NewReplacer("/", "_", " ", "", "(", "_", ")", "").Replace(b.name)+".test")
+			b.path = filepath.Join(folder, strings.NewReplacer("/", "_", " ", "", "(", "_", ")", "").Replace(b.name)+".test")
 			if out, err := exec.CommandContext(ctx, "go", append(args, "-o", b.path, p.ImportPath)...).CombinedOutput(); err != nil {
 				return nil, fmt.Errorf("go test -c %s: %w\n%s", p.ImportPath, err, out)
 			}

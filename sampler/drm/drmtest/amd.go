@@ -19,13 +19,22 @@ func NewMetrics(format, content byte, size int) Metrics {
 }
 
 // Short stores a 16-bit number at an offset.
-func (t Metrics) Short(at int, v uint16) Metrics { binary.LittleEndian.PutUint16(t[at:], v); return t }
+func (t Metrics) Short(offset int, v uint16) Metrics {
+	binary.LittleEndian.PutUint16(t[offset:], v)
+	return t
+}
 
 // Word stores a 32-bit number at an offset.
-func (t Metrics) Word(at int, v uint32) Metrics { binary.LittleEndian.PutUint32(t[at:], v); return t }
+func (t Metrics) Word(offset int, v uint32) Metrics {
+	binary.LittleEndian.PutUint32(t[offset:], v)
+	return t
+}
 
 // Long stores a 64-bit number at an offset.
-func (t Metrics) Long(at int, v uint64) Metrics { binary.LittleEndian.PutUint64(t[at:], v); return t }
+func (t Metrics) Long(offset int, v uint64) Metrics {
+	binary.LittleEndian.PutUint64(t[offset:], v)
+	return t
+}
 
 // Navi31 returns the files of a Radeon RX 7900 XTX, a desktop card.
 func Navi31() map[string]string {

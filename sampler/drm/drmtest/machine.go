@@ -99,10 +99,10 @@ func (m *Machine) replace(file string, create func(string) error) {
 	m.must(os.Rename(next, file))
 }
 
-func (m *Machine) link(name, to string) {
+func (m *Machine) link(name, target string) {
 	m.t.Helper()
 	m.mkdir(filepath.Dir(name))
-	relative, err := filepath.Rel(filepath.Dir(name), to)
+	relative, err := filepath.Rel(filepath.Dir(name), target)
 	m.must(err)
 	_ = os.Remove(name) // it may not exist
 	m.must(os.Symlink(relative, name))

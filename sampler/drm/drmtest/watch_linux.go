@@ -40,10 +40,10 @@ func Watch(t testing.TB, root string) (opened func() []string) {
 				slices.Sort(names)
 				return slices.Compact(names)
 			}
-			for at := 0; at+unix.SizeofInotifyEvent <= n; {
-				e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[at]))
-				name := buf[at+unix.SizeofInotifyEvent:][:e.Len]
-				at += unix.SizeofInotifyEvent + int(e.Len)
+			for offset := 0; offset+unix.SizeofInotifyEvent <= n; {
+				e := (*unix.InotifyEvent)(unsafe.Pointer(&buf[offset]))
+				name := buf[offset+unix.SizeofInotifyEvent:][:e.Len]
+				offset += unix.SizeofInotifyEvent + int(e.Len)
 				file := filepath.Join(dirs[e.Wd], string(bytes.TrimRight(name, "\x00")))
 				relative, err := filepath.Rel(root, file)
 				if err != nil {

@@ -174,8 +174,8 @@ func Ready(yes bool) func(map[string]any) {
 }
 
 // Capacity sets what a node offers.
-func Capacity(of map[string]any) func(map[string]any) {
-	return func(body map[string]any) { body["status"].(map[string]any)["capacity"] = of }
+func Capacity(amounts map[string]any) func(map[string]any) {
+	return func(body map[string]any) { body["status"].(map[string]any)["capacity"] = amounts }
 }
 
 // Pod adds or replaces a running pod of the operator's driver. Commands executed in it find programs in the folder.
@@ -203,8 +203,8 @@ func (s *Server) Pod(namespace, name, node, folder string, change ...func(map[st
 }
 
 // Labels sets a pod's labels.
-func Labels(of map[string]any) func(map[string]any) {
-	return func(body map[string]any) { body["metadata"].(map[string]any)["labels"] = of }
+func Labels(labels map[string]any) func(map[string]any) {
+	return func(body map[string]any) { body["metadata"].(map[string]any)["labels"] = labels }
 }
 
 // Container names a pod's container, and sets its state.
@@ -428,18 +428,18 @@ func selected(body map[string]any, namespace, labels, fields string) bool {
 	if labels == "" {
 		return true
 	}
-	of, _ := m["labels"].(map[string]any)
+	own, _ := m["labels"].(map[string]any)
 	name, list, in := strings.Cut(labels, " in (")
 	if !in {
 		name, list, _ = strings.Cut(labels, "=")
 	}
-	v, _ := of[name].(string)
+	v, _ := own[name].(string)
 	return slices.Contains(strings.Split(strings.TrimSuffix(list, ")"), ","), v)
 }
 
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, kind, namespace string) {
 	q := r.URL.Query()
-	from, err := strconv.Atoi(q.Get("resourceVersion"))
+	known, err := strconv.Atoi(q.Get("resourceVersion"))
 	if err != nil {
 		refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
 		return
@@ -451,10 +451,10 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, kind, namespace s
 	_ = flush.Flush()
 	for {
 		s.mu.Lock()
-		gone := from < s.since
+		gone := known < s.since
 		var send []event
 		for _, e := range s.events {
-			if e.version > from && e.kind == kind && selected(e.body, namespace, q.Get("labelSelector"), q.Get("fieldSelector")) {
+			if e.version > known && e.kind == kind && selected(e.body, namespace, q.Get("labelSelector"), q.Get("fieldSelector")) {
 				send = append(send, e)
 			}
 		}
@@ -472,7 +472,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, kind, namespace s
 		for _, line := range text {
 			_, _ = w.Write(append(line, '\n'))
 		}
-		if from = version; q.Get("allowWatchBookmarks") != "" {
+		if known = version; q.Get("allowWatchBookmarks") != "" {
 			_ = out.Encode(map[string]any{"type": "BOOKMARK", "object": map[string]any{"metadata": map[string]any{"resourceVersion": strconv.Itoa(version)}}})
 		}
 		if flush.Flush() != nil {

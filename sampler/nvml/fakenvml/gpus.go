@@ -138,12 +138,12 @@ func (g GPU) setProcesses(processes []Process) {
 			p.GPUInstance, p.ComputeInstance = noInstance, noInstance
 		}
 		g[Key(fmt.Sprintf("process%03d", i))] = p.Type + " " + fmt.Sprint(p.PID, p.Memory, p.GPUInstance, p.ComputeInstance)
-		at := int64(0)
+		stamp := int64(0)
 		if !p.Sampled.IsZero() {
-			at = p.Sampled.UnixMicro()
+			stamp = p.Sampled.UnixMicro()
 		}
 		if p.SM+p.MemoryBandwidth+p.Encoder+p.Decoder > 0 {
-			g[Key(fmt.Sprintf("sample%03d", samples))] = fmt.Sprint(p.PID, at, p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder)
+			g[Key(fmt.Sprintf("sample%03d", samples))] = fmt.Sprint(p.PID, stamp, p.SM, p.MemoryBandwidth, p.Encoder, p.Decoder)
 			samples++
 		}
 	}

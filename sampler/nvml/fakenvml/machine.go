@@ -206,8 +206,8 @@ type target struct {
 func (t target) Hang(functions ...string) { t.rule("hang", functions) }
 
 // Slow makes each call of the functions (default: all) take that much longer.
-func (t target) Slow(by time.Duration, functions ...string) {
-	t.rule(fmt.Sprintf("slow %d", by.Milliseconds()), functions)
+func (t target) Slow(delay time.Duration, functions ...string) {
+	t.rule(fmt.Sprintf("slow %d", delay.Milliseconds()), functions)
 }
 
 // Answer makes the functions (default: all) return an NVML code.

@@ -28,11 +28,11 @@ func main() {
 // command returns the command's name, as used in faults.
 func (m *machine) command() string {
 	switch {
-	case m.has("--help-query-gpu"):
+	case m.given("--help-query-gpu"):
 		return "help"
-	case m.has("pmon"):
+	case m.given("pmon"):
 		return "pmon"
-	case m.has("-q") && m.has("-x"):
+	case m.given("-q") && m.given("-x"):
 		return "xml"
 	default:
 		return "query"
@@ -124,7 +124,7 @@ func (m *machine) option(names ...string) (string, bool) {
 	return "", false
 }
 
-func (m *machine) has(arg string) bool { return slices.Contains(m.args, arg) }
+func (m *machine) given(arg string) bool { return slices.Contains(m.args, arg) }
 
 // note appends a line to the log, which lasts as long as the machine.
 func (m *machine) note(text string) {
@@ -157,15 +157,15 @@ func (m *machine) play() {
 		fmt.Fprintln(m.out, text)
 	}
 	switch {
-	case m.has("--help-query-gpu"):
+	case m.given("--help-query-gpu"):
 		m.help()
-	case m.has("pmon"):
+	case m.given("pmon"):
 		m.broken()
 		m.pmon()
-	case m.has("-q") && m.has("-x"):
+	case m.given("-q") && m.given("-x"):
 		m.broken()
 		m.xml()
-	case m.has("-L"):
+	case m.given("-L"):
 		m.broken()
 		fmt.Fprint(m.out, m.file("list"))
 	default:
