@@ -428,7 +428,7 @@ func TestWaitingRepliesHoldNothing(t *testing.T) {
 	m := h.newTestMailbox()
 	for id := range 3 {
 		h.Hold(devices(uint64(id+1), "a"))
-		m.reply(message{node: "n", by: everything, id: fmt.Append(nil, id), kind: kindReply})
+		m.reply(message{node: "n", filter: everything, id: fmt.Append(nil, id), kind: kindReply})
 	}
 	for _, waits := range m.queue {
 		if waits.head != nil || waits.tail != nil {
