@@ -334,15 +334,15 @@ const mostAlerts = 100
 // list fills in the alerts of this page of the list, worst first.
 func (p *AlertsPage) list(in *AlertsInput) {
 	all := in.chosen()
-	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
-	to := min(from+mostAlerts, len(all))
-	listed := all[from:to]
+	begin := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
+	end := min(begin+mostAlerts, len(all))
+	listed := all[begin:end]
 	p.Groups = in.grouped(listed)
 	for _, g := range p.Groups {
 		p.Shown = append(p.Shown, g.Open...)
 	}
 	p.Several = len(listed) > 1
-	if len(listed) > 0 && from == 0 && !in.narrowed() && in.Choices.Of(chosenGroup) == "" {
+	if len(listed) > 0 && begin == 0 && !in.narrowed() && in.Choices.Of(chosenGroup) == "" {
 		worst := &p.Groups[0].Items[0]
 		worst.Open, worst.Why = true, cmp.Or(worst.long, worst.Why)
 	}
@@ -356,12 +356,12 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	if len(all) <= mostAlerts {
 		return
 	}
-	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, worst first", from+1, to, len(all))
-	if from > 0 {
-		p.Worse = in.With(chosenFrom, either(from > mostAlerts, strconv.Itoa(from-mostAlerts), ""))
+	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, worst first", begin+1, end, len(all))
+	if begin > 0 {
+		p.Worse = in.With(chosenFrom, either(begin > mostAlerts, strconv.Itoa(begin-mostAlerts), ""))
 	}
-	if to < len(all) {
-		p.Milder = in.With(chosenFrom, strconv.Itoa(to))
+	if end < len(all) {
+		p.Milder = in.With(chosenFrom, strconv.Itoa(end))
 	}
 }
 
