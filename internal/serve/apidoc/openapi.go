@@ -162,8 +162,8 @@ func OpenAPI(api API, operations []Operation) *Document {
 	b := &builder{newSchemas(), api}
 	doc := &Document{API: api}
 	for _, o := range operations {
-		at := doc.Paths.at(o.Path)
-		*at = append(*at, b.operation(o))
+		list := doc.Paths.value(o.Path)
+		*list = append(*list, b.operation(o))
 	}
 	doc.OtherProblem.Content = b.content(api.OtherProblem)
 	doc.Schemas = b.named
@@ -199,11 +199,11 @@ func (b *builder) body(summary string, body Body) *Body {
 	if body.Example != "" {
 		form.Example = contract.Example(body.Example)
 	}
-	of := reflect.TypeOf(body.Of)
-	if of != nil {
-		body.Content = []Media{{"application/json", b.OfBody(of), summary, form.Example}}
+	shape := reflect.TypeOf(body.Of)
+	if shape != nil {
+		body.Content = []Media{{"application/json", b.OfBody(shape), summary, form.Example}}
 	}
-	form.Schema = b.OfForm(of)
+	form.Schema = b.OfForm(shape)
 	body.Content = append(body.Content, form)
 	return &body
 }
