@@ -53,7 +53,7 @@ type table struct {
 	Tier     string   `cbor:"tier"`
 	Machines bool     `cbor:"machines,omitempty"`
 	UUIDs    []string `cbor:"uuids,omitempty"` // that rows name by number
-	Of       []int    `cbor:"of,omitempty"`    // the number of the row's UUID; of machines there is no list
+	Indexes  []int    `cbor:"of,omitempty"`    // the number of the row's UUID; of machines there is no list
 	Times    []int64  `cbor:"times"`           // the first, and then by how much each is later than the one before
 	States   []string `cbor:"states,omitempty"`
 	Readings []int    `cbor:"readings,omitempty"` // of spans
@@ -169,7 +169,7 @@ func tableOf(tier store.Tier, machines bool, rows []*store.Row) table {
 				numbers[r.UUID] = n
 				t.UUIDs = append(t.UUIDs, r.UUID)
 			}
-			t.Of = append(t.Of, n)
+			t.Indexes = append(t.Indexes, n)
 			t.States = append(t.States, string(r.State))
 		}
 		readAt := stamp(r.Time)

@@ -113,7 +113,7 @@ func (r *reader) table(t *table) error {
 	if r.count(n); r.err != nil {
 		return r.err
 	}
-	if !t.Machines && (len(t.Of) != n || len(t.States) != n) || spans && len(t.Readings) != n {
+	if !t.Machines && (len(t.Indexes) != n || len(t.States) != n) || spans && len(t.Readings) != n {
 		return r.refuse("it has a table with lists of different lengths")
 	}
 	columns := store.DeviceColumns
@@ -128,11 +128,11 @@ func (r *reader) table(t *table) error {
 		row := store.Row{Tier: tier, Time: r.time(readAt), Readings: 1, Values: values[i*len(columns) : (i+1)*len(columns)]}
 		row.Key = r.key("")
 		if !t.Machines {
-			if t.Of[i] < 0 || t.Of[i] >= len(t.UUIDs) || t.UUIDs[t.Of[i]] == "" {
+			if t.Indexes[i] < 0 || t.Indexes[i] >= len(t.UUIDs) || t.UUIDs[t.Indexes[i]] == "" {
 				return r.refuse("it has a row without a device")
 			}
 			r.text(longestName, t.States[i])
-			row.Key, row.State = r.key(t.UUIDs[t.Of[i]]), gpu.State(t.States[i])
+			row.Key, row.State = r.key(t.UUIDs[t.Indexes[i]]), gpu.State(t.States[i])
 		}
 		if spans {
 			if row.Readings = t.Readings[i]; row.Readings < 0 || row.Readings > math.MaxInt32 {

@@ -277,10 +277,10 @@ func (s *shelf) begins() int {
 	return i
 }
 
-// Has reports whether there is a reading of the metric with that name, of a device
+// Reports says whether there is a reading of the metric with that name, of a device
 // that keep allows, or of a machine without a device; nil allows all. It is false if no metric
 // has that name.
-func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
+func (s *Store) Reports(metric string, keep func(node, uuid string) bool) bool {
 	row, known := rowOf[metric]
 	if !known {
 		return false
