@@ -72,7 +72,7 @@ func AsyncAPI(version, address string, acts ...*Event) *Events {
 	for _, e := range doc.Events {
 		example := map[string]any{"event": e.Name}
 		if d, ok := carried[e.Name]; ok {
-			e.Data, example["data"] = types.Of(reflect.TypeOf(d.kind)), d.example
+			e.Data, example["data"] = types.SchemaOf(reflect.TypeOf(d.kind)), d.example
 		} else if e.Target != nil || e.Args != nil {
 			e.Data, example["data"] = types.asked(e)
 		} else {
@@ -97,7 +97,7 @@ func (s *schemas) asked(e *Event) (*Schema, map[string]any) {
 		data.Required = []string{"target"}
 	}
 	if e.Args != nil {
-		*data.Properties.value("args"), example["args"] = s.Of(reflect.TypeOf(e.Args)), e.Args
+		*data.Properties.value("args"), example["args"] = s.SchemaOf(reflect.TypeOf(e.Args)), e.Args
 	}
 	return data, example
 }

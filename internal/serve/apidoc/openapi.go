@@ -213,7 +213,7 @@ func (b *builder) content(a Answer) []Media {
 	case a.Status >= http.StatusBadRequest:
 		p := b.api.Problem(a.Status, a.Detail)
 		return []Media{
-			{"application/problem+json", b.Of(reflect.TypeOf(p)), a.Description, encoded(p)},
+			{"application/problem+json", b.SchemaOf(reflect.TypeOf(p)), a.Description, encoded(p)},
 			{Type: "text/html"}, // for a browser
 		}
 	case a.ContentType == "":
@@ -224,10 +224,10 @@ func (b *builder) content(a Answer) []Media {
 		media.Example = contract.Example(a.Example)
 	}
 	if a.Of != nil {
-		media.Schema = b.Of(reflect.TypeOf(a.Of))
+		media.Schema = b.SchemaOf(reflect.TypeOf(a.Of))
 	}
 	if a.Or != nil {
-		media.Schema = &Schema{OneOf: []*Schema{media.Schema, b.Of(reflect.TypeOf(a.Or))}}
+		media.Schema = &Schema{OneOf: []*Schema{media.Schema, b.SchemaOf(reflect.TypeOf(a.Or))}}
 	}
 	return []Media{media}
 }

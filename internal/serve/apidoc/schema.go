@@ -167,12 +167,12 @@ func newSchemas() *schemas {
 	return &schemas{vocabulary: load[vocabulary]("vocabulary.json"), comments: load[map[string]string]("comments.json")}
 }
 
-// Of returns the schema of a type: of a struct, a reference to it.
-func (s *schemas) Of(t reflect.Type) *Schema { return s.schemaFor(t, "") }
+// SchemaOf returns the schema of a type: of a struct, a reference to it.
+func (s *schemas) SchemaOf(t reflect.Type) *Schema { return s.schemaFor(t, "") }
 
 // OfBody returns the schema of what a client sends. It allows no other members.
 func (s *schemas) OfBody(t reflect.Type) *Schema {
-	ref := s.Of(t)
+	ref := s.SchemaOf(t)
 	s.named.Get(typeName(t)).Additional = false
 	return ref
 }
