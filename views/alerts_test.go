@@ -391,7 +391,7 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 		d.Node:       "all rules · GPU 0",
 		"other-desk": "all rules · GPUs " + d.UUID + " · machine other-desk",
 	} {
-		if got := newSilence(&alert.Silence{GPU: d.UUID, Node: node}, &in).Of; strings.ReplaceAll(got, nbsp, " ") != want {
+		if got := newSilence(&alert.Silence{GPU: d.UUID, Node: node}, &in).Subject; strings.ReplaceAll(got, nbsp, " ") != want {
 			t.Errorf("of %q: %q, want %q", node, got, want)
 		}
 	}
@@ -420,7 +420,7 @@ func TestManyAlerts(t *testing.T) {
 		{99999, "2300", "2344", "Alerts 2301 to 2345 of 2345, worst first", "/gpus/alerts?from=2200", ""},
 	} {
 		explained = 0
-		in.From = tt.begin
+		in.First = tt.begin
 		p := NewAlertsPage(in)
 		items := p.Groups[0].Items
 		n := len(items)
@@ -431,7 +431,7 @@ func TestManyAlerts(t *testing.T) {
 			t.Errorf("%q, %q", p.Title, p.Headline)
 		}
 	}
-	in.From = 0
+	in.First = 0
 	html := render(t, NewAlertsPage(in))
 	if n := len(html); n > 350_000 {
 		t.Errorf("the page has %d bytes", n)

@@ -60,7 +60,7 @@ func TestCauses(t *testing.T) {
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "Certainty: medium; another cause could look the same", At: noon.Add(-90 * time.Second), Lasts: "for 90\u00a0s",
+			About: "Certainty: medium; another cause could look the same", Began: noon.Add(-90 * time.Second), Lasts: "for 90\u00a0s",
 			Evidence: []EvidenceRow{
 				{Name: "power draw", Text: "431\u00a0W"}, {Name: "read a second ago", Text: "1"},
 				{"work began", "", "1\u00a0min ago", noon.Add(-90 * time.Second)}, {Name: "when is not known", Text: "2"},

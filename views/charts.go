@@ -22,7 +22,7 @@ type Chart struct {
 	Key, Label, Unit string
 	Path             templ.SafeURL // link to the page of the past; empty if no history is kept
 	Field            picture.Field
-	Of               string // the device of Least, Mean and Most; empty for the only one, or for all
+	Device           string // the device of Least, Mean and Most; empty for the only one, or for all
 	// Least, Mean and Most cover the emphasized line over the whole time, or all devices if there are many. Middle is the label of Mean.
 	Least, Mean, Most, Middle string
 }
@@ -59,7 +59,7 @@ func newCharts(in *Input) (out []Chart) {
 		limit := in.chartLimit(c.reading, devices)
 		chart := in.chart(table, row.Kept, c.label, row.Unit.String(), 1, c.high, limit, c.format, subject)
 		if subject != nil && len(devices) > 1 {
-			chart.Of = in.name(subject)
+			chart.Device = in.name(subject)
 		}
 		if in.HasPast {
 			asked := url.Values{"from": {"15m"}}

@@ -80,8 +80,8 @@ func TestWhereTrafficOverPCIeComesFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := device(func(d *gpu.Device) { d.Activity = c.activity })
 			f, when := factOf(t, d, "activity.pcie_sent_bytes_per_second"), factOf(t, d, "activity.pcie_measured_at")
-			if f.Value.Text != c.text || f.From != c.source || when.Value.Text != c.when {
-				t.Errorf("%q from %q, measured at %q; want %+v", f.Value.Text, f.From, when.Value.Text, c)
+			if f.Value.Text != c.text || f.Source != c.source || when.Value.Text != c.when {
+				t.Errorf("%q from %q, measured at %q; want %+v", f.Value.Text, f.Source, when.Value.Text, c)
 			}
 		})
 	}
@@ -106,8 +106,8 @@ func TestFactsAreExplained(t *testing.T) {
 		"utilization.gpu_percent": "One small kernel can make it 100 %", "fan_speed_percent": "not the speed it turns at",
 		"memory.used_mb": "whether they use it or not", "power.power_draw_watts": "heat",
 	} {
-		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.From == "" {
-			t.Errorf("%s: %q from %q", path, f.Means, f.From)
+		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.Source == "" {
+			t.Errorf("%s: %q from %q", path, f.Means, f.Source)
 		}
 	}
 }

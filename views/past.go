@@ -64,7 +64,7 @@ type PastSessions struct {
 // A PastBeside is a second span or another device, drawn as thin lines for comparison.
 type PastBeside struct {
 	Name   string // such as "the day before" or "GPU 3"
-	From   time.Time
+	Begin  time.Time
 	Grid   history.Grid
 	Series map[store.Key]history.Series // by the device whose lanes it is drawn in
 	Story  *history.Story
@@ -136,7 +136,7 @@ type PastPicture struct {
 type PastThing struct {
 	Time, Stamp, Path string
 	Severity, Text    string
-	Of                string // the device or machine
+	Device            string // the device or machine
 	time              time.Time
 }
 
@@ -487,7 +487,7 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		t = latest(t, p.in.From).In(p.in.From.Location())
 		row := PastThing{Time: explain.Clock(t, layout), Stamp: stamp(t), Path: p.path("at", rfc3339(t)), Severity: severity, Text: sentence(text), time: t}
 		if name := p.nameOf(key); key != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name their device
-			row.Of = name
+			row.Device = name
 		}
 		out = append(out, row)
 	}
@@ -511,9 +511,9 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		switch {
 		case len(e.also) == 0:
 		case e.UUID == "":
-			out[len(out)-1].Of = strconv.Itoa(1+len(e.also)) + " machines"
+			out[len(out)-1].Device = strconv.Itoa(1+len(e.also)) + " machines"
 		default:
-			out[len(out)-1].Of = "" // the text names all
+			out[len(out)-1].Device = "" // the text names all
 		}
 	}
 	more := ""

@@ -197,7 +197,7 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 	}
 	var got []string
 	for _, h := range NewPastPage(in).Happened {
-		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Of, "\u00a0", " "))
+		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Device, "\u00a0", " "))
 	}
 	want := []string{
 		"|a.py ran GPU 0, 3 times, 2 h 0 min in total.|", "|GPU 0 (RTX) is slowed down by power. This happened twice, last at " + hour(3).Format("15:04") + ".|",
@@ -229,7 +229,7 @@ func TestTheSameOfSeveralGPUsIsOneThing(t *testing.T) {
 		t.Helper()
 		var got []string
 		for _, h := range NewPastPage(in).Happened {
-			got = append(got, plain(h.Text)+"|"+plain(h.Of))
+			got = append(got, plain(h.Text)+"|"+plain(h.Device))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\nwant\n%q", got, want)

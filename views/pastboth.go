@@ -36,7 +36,7 @@ func (p *PastPage) both() *PastBoth {
 		return nil
 	}
 	out := &PastBoth{This: "this span", Other: sentence(b.Name), Labels: []string{"At work", "Held idle", "Energy"}}
-	if b.From.Equal(in.From) && len(in.Drawn) == 1 { // with another device
+	if b.Begin.Equal(in.From) && len(in.Drawn) == 1 { // with another device
 		out.This = sentence(p.name(&in.Drawn[0]))
 	}
 	if in.Price > 0 {

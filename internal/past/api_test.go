@@ -580,7 +580,7 @@ func TestThePastPage(t *testing.T) {
 	}
 	for text, days := range map[string]int{"yesterday": 1, "last week": 7, "-3d": 3} {
 		_, asked = ask("/past?from=today&tz=UTC&compare=" + url.QueryEscape(text))
-		if asked.Compare == nil || asked.Compare.From.IsZero() || text != "-3d" && !asked.Compare.From.Equal(asked.From.AddDate(0, 0, -days)) {
+		if asked.Compare == nil || asked.Compare.Begin.IsZero() || text != "-3d" && !asked.Compare.Begin.Equal(asked.From.AddDate(0, 0, -days)) {
 			t.Errorf("%s: %+v", text, asked.Compare)
 		}
 	}
