@@ -44,7 +44,7 @@ type Schema struct {
 // SchemaOf returns the schema of a struct, as the API's document has it.
 func SchemaOf(value any) *Schema {
 	s, t := newSchemas(), reflect.TypeOf(value)
-	s.Of(t)
+	s.SchemaOf(t)
 	return s.named.Get(typeName(t))
 }
 
