@@ -7,6 +7,6 @@ import "net"
 // An attempt writes nothing on this system: a goroutine that may wait writes each message.
 type attempt struct{}
 
-func (attempt) on(net.Conn) {}
+func (attempt) use(net.Conn) {}
 
 func (attempt) write([]byte) (int, error) { return 0, nil }

@@ -17,7 +17,7 @@ type attempt struct {
 	err   error
 }
 
-func (a *attempt) on(c net.Conn) {
+func (a *attempt) use(c net.Conn) {
 	if c, ok := c.(syscall.Conn); ok {
 		a.conn, _ = c.SyscallConn() // an error means that it is closed, which others report
 	}

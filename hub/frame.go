@@ -28,8 +28,8 @@ type frame struct {
 // A step is the way from a viewer's current frame to another one, in the form that the viewer gets.
 type step struct {
 	view
-	from uint64 // number of the viewer's frame; 0: none
-	had  part   // of that frame
+	baseNumber uint64 // number of the viewer's frame; 0: none
+	had        part   // of that frame
 }
 
 // A base is the update that a viewer has of one node.
@@ -41,21 +41,21 @@ type base struct {
 
 // A view is a part of a Moment for one audience.
 type view struct {
-	to   auth.Audience
-	part part
+	audience auth.Audience
+	part     part
 }
 
 // A part is the set of devices of a Moment that a filter keeps, as a bit for each; empty means all. Two filters may have the same part.
 type part string
 
-func (f *frame) part(by *filter) part {
+func (f *frame) part(filter *filter) part {
 	devices := f.moment.Snapshot.Devices
-	if !by.narrow {
+	if !filter.narrow {
 		return ""
 	}
 	kept, bits := 0, make([]byte, len(devices)/8+1)
 	for i := range devices {
-		if by.keeps(&devices[i]) {
+		if filter.keeps(&devices[i]) {
 			kept++
 			bits[i/8] |= 1 << (i % 8)
 		}
@@ -67,18 +67,18 @@ func (f *frame) part(by *filter) part {
 }
 
 // packet returns the frame's update with the devices that a filter keeps.
-func (f *frame) packet(to auth.Audience, by *filter) (packet, error) {
-	return f.packetOf(view{to, f.part(by)}, by)
+func (f *frame) packet(audience auth.Audience, filter *filter) (packet, error) {
+	return f.packetOf(view{audience, f.part(filter)}, filter)
 }
 
-func (f *frame) packetOf(v view, by *filter) (packet, error) {
+func (f *frame) packetOf(v view, filter *filter) (packet, error) {
 	return f.packets.Get(v, func() (packet, error) {
 		var keep func(*gpu.Device) bool
 		if v.part != "" {
-			keep = by.keeps
+			keep = filter.keeps
 		}
 		f.hub.counts.encodings.Add(1)
-		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment, v.to, keep))
+		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment, v.audience, keep))
 		if err != nil {
 			f.failed.Store(true)
 			return packet{}, err
@@ -89,40 +89,40 @@ func (f *frame) packetOf(v view, by *filter) (packet, error) {
 
 // patch returns the patch from a viewer's current update to this one, and the base it has
 // afterwards.
-func (f *frame) patch(to auth.Audience, by *filter, has base) (packet, base, error) {
-	v := view{to, f.part(by)}
-	p, err := f.packetOf(v, by)
+func (f *frame) patch(audience auth.Audience, filter *filter, current base) (packet, base, error) {
+	v := view{audience, f.part(filter)}
+	p, err := f.packetOf(v, filter)
 	if err != nil {
-		return packet{}, has, err
+		return packet{}, current, err
 	}
 	now := base{f.number, f.moment.Snapshot.Seq, v.part, p.data()}
-	out, err := f.patches.Get(step{v, has.number, has.part}, func() (packet, error) {
-		patch, err := f.hub.patching.encoded(f.hub.cfg.Patch(has.data, now.data))
+	out, err := f.patches.Get(step{v, current.number, current.part}, func() (packet, error) {
+		patch, err := f.hub.patching.encoded(f.hub.cfg.Patch(current.data, now.data))
 		if err != nil {
 			return packet{}, err
 		}
 		f.hub.patching.end()
-		from := []byte("null")
-		if has.number > 0 {
-			from = strconv.AppendUint(nil, has.seq, 10)
+		baseSeq := []byte("null")
+		if current.number > 0 {
+			baseSeq = strconv.AppendUint(nil, current.seq, 10)
 		}
 		node, err := json.Marshal(f.moment.Snapshot.Node)
 		if err != nil {
 			panic(err) // a string can always be marshaled
 		}
-		return newPacket(eventPatch, fmt.Appendf(nil, `{"node":%s,"base":%s,"seq":%d,"patch":%s}`, node, from, now.seq, patch)).compressible(), nil
+		return newPacket(eventPatch, fmt.Appendf(nil, `{"node":%s,"base":%s,"seq":%d,"patch":%s}`, node, baseSeq, now.seq, patch)).compressible(), nil
 	})
 	if err != nil {
-		return packet{}, has, err
+		return packet{}, current, err
 	}
 	return out, now, nil
 }
 
 // keptBy reports whether a filter keeps any device.
-func (f *frame) keptBy(by *filter) bool {
+func (f *frame) keptBy(filter *filter) bool {
 	devices := f.moment.Snapshot.Devices
 	for i := range devices {
-		if by.keeps(&devices[i]) {
+		if filter.keeps(&devices[i]) {
 			return true
 		}
 	}
@@ -181,9 +181,9 @@ type message struct {
 	head, tail []byte
 	kind       kind
 	// If node is set, the message is that node's newest frame at the time of sending, with the id of the request.
-	node string
-	by   *filter // the filter in force when the viewer asked
-	id   json.RawMessage
+	node   string
+	filter *filter // the filter in force when the viewer asked
+	id     json.RawMessage
 }
 
 type kind int

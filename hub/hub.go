@@ -31,7 +31,7 @@ type Config struct {
 	// Encode makes the data of gpu_status_update with the devices that keep allows (nil allows
 	// all), as the audience may see them. It is called once for each Moment, audience and filter in
 	// use, possibly concurrently.
-	Encode func(m *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
+	Encode func(m *insight.Moment, audience auth.Audience, keep func(*gpu.Device) bool) ([]byte, error)
 	// Patch makes a JSON merge patch from the keyed form of one result of Encode to that of another, or from
 	// nothing if before is nil. If Patch is nil, clients can't ask for patches.
 	Patch func(before, after []byte) ([]byte, error)
@@ -42,7 +42,7 @@ type Config struct {
 	// base path from the viewer's version to the newest one; nil if the viewer has the newest. changes grows with
 	// each [Hub.Turn]. Page also returns the new version and the changes that it includes. ErrNoPage means that
 	// no page has the address. If Page is nil, there are no pages.
-	Page func(address string, to auth.Sight, have string, changes uint64) (text []byte, version string, of uint64, err error)
+	Page func(address string, sight auth.Sight, have string, changes uint64) (text []byte, version string, included uint64, err error)
 	// Several says that there may be more than one node: viewers then get each node's Moments
 	// separately. Otherwise the newest Moment replaces the previous one, whatever its node is
 	// called.
@@ -170,16 +170,16 @@ func (s *state) entry(node string) (e entry, ok bool) {
 	return e, ok
 }
 
-// of returns a node's frame for viewers; it may be nil.
-func (s *state) of(node string) *frame {
+// frame returns a node's frame for viewers; it may be nil.
+func (s *state) frame(node string) *frame {
 	e, _ := s.entry(node)
 	return e.shown
 }
 
 // data returns the data of a node's newest gpu_status_update; it may be nil.
-func (s *state) data(node string, to auth.Audience) []byte {
-	if f := s.of(node); f != nil {
-		if p, err := f.packet(to, everything); err == nil {
+func (s *state) data(node string, audience auth.Audience) []byte {
+	if f := s.frame(node); f != nil {
+		if p, err := f.packet(audience, everything); err == nil {
 			return p.data()
 		}
 	}
@@ -253,7 +253,7 @@ func (h *Hub) PublishAll(moments []*insight.Moment) {
 	for _, m := range moments {
 		next.number++
 		f, node := &frame{hub: h, moment: m, number: next.number}, m.Snapshot.Node
-		e := entry{f, old.of(node)}
+		e := entry{f, old.frame(node)}
 		// Filters that failed for the previous frame may fail for this one later.
 		well = well && (e.shown == nil || !e.shown.failed.Load())
 		if h.encodable(f) {
@@ -395,7 +395,7 @@ func (h *Hub) changed() {
 func (h *Hub) latest(node string) *frame {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return cmp.Or(h.held[node], h.now.Load().of(node))
+	return cmp.Or(h.held[node], h.now.Load().frame(node))
 }
 
 // Latest is Newest, including Moments read on demand since then.
@@ -418,7 +418,9 @@ func (h *Hub) Newest() *insight.Fleet { return h.now.Load().fleet }
 
 // Update returns the data of a node's newest gpu_status_update: the bytes that viewers get, which
 // must not be changed; nil if there is none.
-func (h *Hub) Update(node string, to auth.Audience) []byte { return h.now.Load().data(node, to) }
+func (h *Hub) Update(node string, audience auth.Audience) []byte {
+	return h.now.Load().data(node, audience)
+}
 
 // Feed yields the newest Moment of each node and then each newer one, including those that can't be
 // encoded, until ctx ends. A slow caller skips replaced ones.
@@ -516,20 +518,20 @@ func announcements(events []Event, k kind) []announcement {
 
 // greeted are viewers that get the same greeting: they have one audience, and see one node or all.
 type greeted struct {
-	to   auth.Audience
-	only string
+	audience auth.Audience
+	only     string
 }
 
 // greeting returns the gpu_status of a state, for an audience that sees one node, or all.
-func (h *Hub) greeting(s *state, to auth.Audience, only string) (packet, error) {
-	return s.greetings.Get(greeted{to, only}, func() (packet, error) {
+func (h *Hub) greeting(s *state, audience auth.Audience, only string) (packet, error) {
+	return s.greetings.Get(greeted{audience, only}, func() (packet, error) {
 		f := s.fleet
 		if m, ok := f.Node(only); ok {
 			f = m.Alone()
 		}
 		encoded := []byte("null")
 		if nodes := f.Nodes(); len(nodes) > 0 && (!h.cfg.Several || only != "") {
-			if data := s.data(nodes[0].Node, to); data != nil {
+			if data := s.data(nodes[0].Node, audience); data != nil {
 				encoded = data
 			}
 		}

@@ -47,8 +47,8 @@ type dataJSON struct {
 	GPUs  []gpuJSON `json:"gpus"`
 }
 
-func encode(of *insight.Moment, keep func(*gpu.Device) bool) ([]byte, error) {
-	s := of.Snapshot
+func encode(moment *insight.Moment, keep func(*gpu.Device) bool) ([]byte, error) {
+	s := moment.Snapshot
 	data := dataJSON{Seq: s.Seq, GPUs: []gpuJSON{}}
 	for _, d := range s.Devices {
 		if keep != nil && !keep(&d) {
@@ -67,12 +67,12 @@ func status(newest *insight.Fleet, encoded []byte) ([]byte, error) {
 func (m *monitor) config(tb testing.TB) hub.Config {
 	tb.Helper()
 	return hub.Config{
-		Encode: func(of *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
-			if to != auth.Everything {
-				tb.Errorf("encoded for the audience %q", to)
+		Encode: func(moment *insight.Moment, audience auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+			if audience != auth.Everything {
+				tb.Errorf("encoded for the audience %q", audience)
 			}
 			m.encodes.Add(1)
-			return encode(of, keep)
+			return encode(moment, keep)
 		},
 		Status: status,
 		Events: []string{"high_gpu_usage_alert", "alert"},

@@ -26,12 +26,12 @@ type mailbox struct {
 	closed  bool
 
 	// Only the caller of next uses these:
-	greets *state          // the state for the viewer's first message, until that is made
-	older  []string        // nodes whose newest frame it gets first, before the frames after last
-	last   *mark           // the viewer has everything up to this mark that it wants
-	told   uint64          // number of the last frame up to last
-	by     *filter         // the filter in force then
-	bases  map[string]base // what the viewer has of each node, if it gets patches
+	greets     *state          // the state for the viewer's first message, until that is made
+	older      []string        // nodes whose newest frame it gets first, before the frames after last
+	last       *mark           // the viewer has everything up to this mark that it wants
+	told       uint64          // number of the last frame up to last
+	lastFilter *filter         // the filter in force then
+	bases      map[string]base // what the viewer has of each node, if it gets patches
 }
 
 func newMailbox(h *Hub, who auth.Principal, only string) mailbox {
@@ -125,25 +125,25 @@ func (m *mailbox) close() {
 
 // next returns the viewer's next message.
 func (m *mailbox) next(now *state) (message, bool) {
-	msg, by, ok := m.pop()
+	msg, filter, ok := m.pop()
 	if ok {
 		return m.resolve(msg), true
 	}
-	if by == nil {
+	if filter == nil {
 		return message{}, false
 	}
 	if p := m.page.Load(); p != nil {
 		m.last, m.older = nil, nil // otherwise marks would pile up for it
 		return m.hub.turn(m.who.Sight(), p)
 	}
-	if by != m.by { // a viewer that starts to get patches starts with the newest frame
-		m.by, m.bases = by, nil
-		if by.delta {
+	if filter != m.lastFilter { // a viewer that starts to get patches starts with the newest frame
+		m.lastFilter, m.bases = filter, nil
+		if filter.delta {
 			m.older, m.bases = nodesOf(now.until(m.told)), map[string]base{}
 		}
 	}
-	for f, ok := m.newer(now, by); ok; f, ok = m.newer(now, by) {
-		if p, err := m.packet(f, by); err == nil {
+	for f, ok := m.newer(now, filter); ok; f, ok = m.newer(now, filter) {
+		if p, err := m.packet(f, filter); err == nil {
 			return message{head: p.frameFor(m.deflates)}, true
 		} // the error is logged; the viewer keeps its frame
 	}
@@ -160,11 +160,11 @@ func nodesOf(frames []*frame) []string {
 
 // newer finds the oldest frame that the viewer wants and has not received, and counts those that were
 // replaced.
-func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
+func (m *mailbox) newer(now *state, filter *filter) (*frame, bool) {
 	for len(m.older) > 0 {
-		f := now.of(m.older[0])
+		f := now.frame(m.older[0])
 		m.older = m.older[1:]
-		if f != nil && f.number <= m.told && m.wants(f, by) { // a later one is after last
+		if f != nil && f.number <= m.told && m.wants(f, filter) { // a later one is after last
 			return f, true
 		}
 	}
@@ -175,8 +175,8 @@ func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
 			continue
 		}
 		m.told = m.last.number
-		switch f := now.of(m.last.node); {
-		case f == nil || !m.wants(f, by):
+		switch f := now.frame(m.last.node); {
+		case f == nil || !m.wants(f, filter):
 		case f.number > m.told:
 			m.hub.counts.skipped.Add(1)
 		default:
@@ -187,25 +187,25 @@ func (m *mailbox) newer(now *state, by *filter) (*frame, bool) {
 }
 
 // packet returns what the viewer gets of a frame: an update, or a patch of its last update.
-func (m *mailbox) packet(f *frame, by *filter) (packet, error) {
-	if !by.delta {
-		return f.packet(m.who.Audience, by)
+func (m *mailbox) packet(f *frame, filter *filter) (packet, error) {
+	if !filter.delta {
+		return f.packet(m.who.Audience, filter)
 	}
 	node := f.moment.Snapshot.Node
 	if !m.several() {
 		node = "" // the newest replaces the previous one, whatever its node is called
 	}
-	p, has, err := f.patch(m.who.Audience, by, m.bases[node])
-	m.bases[node] = has
+	p, current, err := f.patch(m.who.Audience, filter, m.bases[node])
+	m.bases[node] = current
 	return p, err
 }
 
 // wants is false, with several nodes, if the filter keeps none of the frame's devices.
-func (m *mailbox) wants(f *frame, by *filter) bool {
+func (m *mailbox) wants(f *frame, filter *filter) bool {
 	if m.only != "" && f.moment.Snapshot.Node != m.only {
 		return false
 	}
-	return by.hears(eventUpdate) && (!m.several() || !by.narrow || f.keptBy(by))
+	return filter.hears(eventUpdate) && (!m.several() || !filter.narrow || f.keptBy(filter))
 }
 
 // resolve puts the node's newest frame into a reply to request_gpu_update.
@@ -215,7 +215,7 @@ func (m *mailbox) resolve(msg message) message {
 	}
 	answer := refused(&refusal{codeUnavailable, "the reading can't be encoded: see gpuwhy's log"}, msg.id)
 	if f := m.hub.latest(msg.node); f != nil {
-		if p, err := f.packet(m.who.Audience, msg.by); err == nil {
+		if p, err := f.packet(m.who.Audience, msg.filter); err == nil {
 			answer = p.reply(eventUpdate, msg.id)
 		}
 	}
@@ -224,7 +224,7 @@ func (m *mailbox) resolve(msg message) message {
 }
 
 // pop takes the first message from the queue. The filter is nil once the mailbox is closed.
-func (m *mailbox) pop() (msg message, by *filter, ok bool) {
+func (m *mailbox) pop() (msg message, filter *filter, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {

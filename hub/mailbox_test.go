@@ -428,7 +428,7 @@ func TestWaitingRepliesHoldNothing(t *testing.T) {
 	m := h.newTestMailbox()
 	for id := range 3 {
 		h.Hold(devices(uint64(id+1), "a"))
-		m.reply(message{node: "n", by: everything, id: fmt.Append(nil, id), kind: kindReply})
+		m.reply(message{node: "n", filter: everything, id: fmt.Append(nil, id), kind: kindReply})
 	}
 	for _, waits := range m.queue {
 		if waits.head != nil || waits.tail != nil {
@@ -458,13 +458,13 @@ func TestFiltersSharePatches(t *testing.T) {
 	second := h.latest("n")
 	for range 3 {
 		for _, terms := range []filterTerms{{Delta: true}, {GPUs: []any{"a", "b", "c"}, Delta: true}, {GPUs: []any{"a", "b"}, Delta: true}} {
-			by := newFilter(terms)
-			_, has, err := first.patch(auth.Everything, by, base{})
+			filter := newFilter(terms)
+			_, current, err := first.patch(auth.Everything, filter, base{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, has, err = second.patch(auth.Everything, by, has); err != nil || has.number != second.number {
-				t.Fatal(has, err)
+			if _, current, err = second.patch(auth.Everything, filter, current); err != nil || current.number != second.number {
+				t.Fatal(current, err)
 			}
 		}
 	}
@@ -473,8 +473,8 @@ func TestFiltersSharePatches(t *testing.T) {
 	}
 	h.cfg.Patch = func([]byte, []byte) ([]byte, error) { return nil, errors.New("no") }
 	h.Publish(devices(3, "a"))
-	if _, has, err := h.latest("n").patch(auth.Everything, everything, base{number: 7}); err == nil || has.number != 7 {
-		t.Errorf("without a patch the viewer has %+v; %v", has, err)
+	if _, current, err := h.latest("n").patch(auth.Everything, everything, base{number: 7}); err == nil || current.number != 7 {
+		t.Errorf("without a patch the viewer has %+v; %v", current, err)
 	}
 }
 
@@ -535,9 +535,9 @@ func TestPublishAll(t *testing.T) {
 	if !slices.Equal(fed, []uint64{2, 3, 4}) {
 		t.Errorf("the feed has %d", fed)
 	}
-	for i, of := range h.Newest().Moments() {
-		if want := string(rune('a' + i)); of.Snapshot.Node != want {
-			t.Errorf("node %d is %s", i, of.Snapshot.Node)
+	for i, moment := range h.Newest().Moments() {
+		if want := string(rune('a' + i)); moment.Snapshot.Node != want {
+			t.Errorf("node %d is %s", i, moment.Snapshot.Node)
 		}
 	}
 }

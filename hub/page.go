@@ -72,12 +72,12 @@ func (m *mailbox) show(p *page) {
 var ErrNoPage = errors.New("there is no such page")
 
 // turn makes the message that brings a page up to date, if it is not.
-func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
+func (h *Hub) turn(sight auth.Sight, p *page) (message, bool) {
 	changes := h.changes.Load()
 	if p.seen >= changes {
 		return message{}, false
 	}
-	text, version, of, err := h.cfg.Page(p.address, to, p.have, changes)
+	text, version, included, err := h.cfg.Page(p.address, sight, p.have, changes)
 	if err != nil {
 		p.seen = changes
 		if !errors.Is(err, ErrNoPage) { // which is not an error: a device was removed
@@ -92,7 +92,7 @@ func (h *Hub) turn(to auth.Sight, p *page) (message, bool) {
 		return said, true
 	}
 	h.paging.end()
-	p.seen, p.have, p.failed = of, version, false
+	p.seen, p.have, p.failed = included, version, false
 	if text == nil {
 		return message{}, false
 	}

@@ -130,10 +130,10 @@ func TestFilterPasses(t *testing.T) {
 func TestParts(t *testing.T) {
 	h := newTestHub(t)
 	h.Publish(devices(1, "a", "b", "c", "d", "e", "f", "g", "h", "i"))
-	of := func(terms filterTerms) part { return h.latest("n").part(newFilter(terms)) }
+	partOf := func(terms filterTerms) part { return h.latest("n").part(newFilter(terms)) }
 	same := func(a, b filterTerms, want bool) {
 		t.Helper()
-		if got := of(a) == of(b); got != want {
+		if got := partOf(a) == partOf(b); got != want {
 			t.Errorf("%+v and %+v: the same part is %t", a, b, got)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 // A revoked principal loses its sockets, including those of pages, and nobody else does.
 func TestRevoke(t *testing.T) {
 	m := newMonitor(t, func(cfg *hub.Config) {
-		cfg.Page = func(_ string, to auth.Sight, _ string, changes uint64) ([]byte, string, uint64, error) {
-			if to != (auth.Sight{Audience: "staff", Access: auth.Operate}) {
-				t.Errorf("a page is made for %+v", to)
+		cfg.Page = func(_ string, sight auth.Sight, _ string, changes uint64) ([]byte, string, uint64, error) {
+			if sight != (auth.Sight{Audience: "staff", Access: auth.Operate}) {
+				t.Errorf("a page is made for %+v", sight)
 			}
 			return []byte(`{"event":"page","data":{}}`), "1", changes, nil
 		}
@@ -37,7 +37,7 @@ func TestRevoke(t *testing.T) {
 		m.stop(t)
 		server.Close()
 	})
-	as := func(name, query string, more ...string) *client {
+	viewer := func(name, query string, more ...string) *client {
 		t.Helper()
 		header := http.Header{"As": {name}}
 		for _, h := range more {
@@ -50,14 +50,14 @@ func TestRevoke(t *testing.T) {
 		t.Cleanup(func() { _ = conn.CloseNow() })
 		return &client{t, conn}
 	}
-	ann, page, bob := as("ann", ""), as("ann", "?page="), as("bob", "")
+	ann, page, bob := viewer("ann", ""), viewer("ann", "?page="), viewer("bob", "")
 	ann.want("gpu_status")
 	bob.want("gpu_status")
 	page.want("page")
 	late := make(chan *client, 1)
 	go func() {
 		defer close(late)
-		late <- as("ann", "", "Slow")
+		late <- viewer("ann", "", "Slow")
 	}()
 	<-arriving
 	m.Revoke(func(p auth.Principal) bool { return p.Name == "ann" })

@@ -569,9 +569,9 @@ func TestFeedSkipsToTheNewest(t *testing.T) {
 	defer cancel()
 	m.publish(snapshot(1))
 	var got []uint64
-	for of := range m.Feed(ctx) {
-		got = append(got, of.Snapshot.Seq)
-		switch of.Snapshot.Seq {
+	for moment := range m.Feed(ctx) {
+		got = append(got, moment.Snapshot.Seq)
+		switch moment.Snapshot.Seq {
 		case 1:
 			m.publish(snapshot(2))
 			m.publish(snapshot(3))

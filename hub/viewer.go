@@ -66,11 +66,11 @@ func newLimits() limits {
 
 // judge says whether a message is served and, if not, whether the viewer may stay.
 func (l *limits) judge(req *request, now time.Time) (served, tolerated bool) {
-	of := l.others
+	limit := l.others
 	if req.acts || req.fresh {
-		of = l.requests
+		limit = l.requests
 	}
-	served = of.AllowN(now, 1)
+	served = limit.AllowN(now, 1)
 	return served, served || l.patience.AllowN(now, 1)
 }
 
@@ -383,8 +383,8 @@ func (v *viewer) handle(kind websocket.MessageType, raw []byte, now time.Time) {
 	case err != nil:
 		v.mail.reply(refused(err, req.id))
 	case req.acts:
-		by := v.mail.inForce()
-		v.hub.gone.Go(func() { v.act(&req, by) })
+		filter := v.mail.inForce()
+		v.hub.gone.Go(func() { v.act(&req, filter) })
 	case req.event == eventShow:
 		<-v.slots // the page is the answer
 		v.mail.show(req.page)
@@ -417,19 +417,19 @@ func (v *viewer) accepts(req *request) error {
 }
 
 // ask returns what the viewer asks an act for, with the filter in force.
-func (v *viewer) ask(by *filter, data json.RawMessage) *Ask {
+func (v *viewer) ask(filter *filter, data json.RawMessage) *Ask {
 	return &Ask{Principal: v.mail.who, Node: v.mail.only, Data: data, Wanted: func(node string) bool {
-		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(by.nodes, node))
+		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(filter.nodes, node))
 	}}
 }
 
 // act performs the act that a message requests, and replies with the result.
-func (v *viewer) act(req *request, by *filter) {
+func (v *viewer) act(req *request, filter *filter) {
 	trouble, failure := v.hub.acting, "the action failed: see gpuwhy's log"
 	if req.event == eventRequest {
 		trouble, failure = v.hub.refreshing, "no reading is available now"
 	}
-	reply, err := v.hub.acts[req.event].Do(v.ctx, v.ask(by, req.data))
+	reply, err := v.hub.acts[req.event].Do(v.ctx, v.ask(filter, req.data))
 	if _, told := errors.AsType[*refusal](err); told {
 		v.mail.reply(refused(err, req.id))
 		return
@@ -455,6 +455,6 @@ func (v *viewer) act(req *request, by *filter) {
 		if i == len(reply.Read)-1 {
 			kind = kindReply
 		}
-		v.mail.reply(message{node: node, by: by, id: req.id, kind: kind})
+		v.mail.reply(message{node: node, filter: filter, id: req.id, kind: kind})
 	}
 }

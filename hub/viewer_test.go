@@ -441,11 +441,11 @@ func TestWhatIsMadeForFewHoldsUpNobody(t *testing.T) {
 	release := make(chan struct{})
 	m := start(t, func(cfg *hub.Config) {
 		whole := cfg.Encode
-		cfg.Encode = func(of *insight.Moment, to auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
+		cfg.Encode = func(moment *insight.Moment, audience auth.Audience, keep func(*gpu.Device) bool) ([]byte, error) {
 			if keep != nil {
 				<-release
 			}
-			return whole(of, to, keep)
+			return whole(moment, audience, keep)
 		}
 	})
 	plain := connect(t, m)

@@ -43,7 +43,7 @@ func newWire(c net.Conn, timeout time.Duration) *wire {
 	if c, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
 		_ = c.SetWriteBuffer(sendBuffer) // without it a slow viewer is noticed later, by its pings
 	}
-	w.attempt.on(c)
+	w.attempt.use(c)
 	return w
 }
 

@@ -30,12 +30,12 @@ func TestMessagesInPiecesNeverMix(t *testing.T) {
 		t.Run(fmt.Sprint("compression ", mode), func(t *testing.T) {
 			t.Parallel()
 			m := start(t, func(cfg *hub.Config) {
-				cfg.Encode = func(of *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
+				cfg.Encode = func(moment *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
 					noise := make([]byte, 30_000) // hardly compressible
 					for i := range noise {
 						noise[i] = 'a' + byte(rand.N(26))
 					}
-					return fmt.Appendf(nil, `{"seq":%d,"filling":%q,"noise":%q}`, of.Snapshot.Seq, filling[:1000*(of.Snapshot.Seq%100)], noise), nil
+					return fmt.Appendf(nil, `{"seq":%d,"filling":%q,"noise":%q}`, moment.Snapshot.Seq, filling[:1000*(moment.Snapshot.Seq%100)], noise), nil
 				}
 			})
 			narrow := &net.Dialer{Control: func(_, _ string, c syscall.RawConn) (err error) {
@@ -100,8 +100,8 @@ func TestMessagesInPiecesNeverMix(t *testing.T) {
 func TestCompressedMessages(t *testing.T) {
 	t.Parallel()
 	m := start(t, func(cfg *hub.Config) {
-		cfg.Encode = func(of *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
-			return fmt.Appendf(nil, `{"seq":%d,"filling":%q}`, of.Snapshot.Seq, strings.Repeat("8 GPUs ", 10_000)), nil
+		cfg.Encode = func(moment *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
+			return fmt.Appendf(nil, `{"seq":%d,"filling":%q}`, moment.Snapshot.Seq, strings.Repeat("8 GPUs ", 10_000)), nil
 		}
 	})
 	sent := func(messages int) (bytes uint64) {

@@ -34,7 +34,7 @@ type AboutFact struct {
 	Label string
 	Value Value
 	Means string
-	At    time.Time // the value, if it is a moment; zero otherwise
+	Time  time.Time // the value, if it is a moment; zero otherwise
 }
 
 // An AboutGroup is a group of readings, each with its meaning.
@@ -80,7 +80,7 @@ func NewAboutPage(in Input) AboutPage {
 		{Label: "Reads from", Value: Value{Text: either(in.Nodes.Source() != "", in.Nodes.Source(), in.Source)}, Means: sentence(contract.Found(in.Nodes))},
 		{Label: "Driver", Value: Value{Text: either(newDriver(in.Nodes.Drivers()) != "", newDriver(in.Nodes.Drivers()), noneText)}},
 		{Label: "Reading interval", Value: Value{Text: in.every()}, Means: in.seldom()},
-		{Label: "Running since", At: in.Started},
+		{Label: "Running since", Time: in.Started},
 		{Label: "High usage alert above", Value: Value{Text: percent(float64(in.AlertThreshold))}},
 	}
 	if in.Member != nil && in.Member.Shows || len(in.Nodes) > 1 {

@@ -467,7 +467,7 @@ func aboutFacts(list []AboutFact) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if f.At.IsZero() {
+			if f.Time.IsZero() {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<b")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -494,7 +494,7 @@ func aboutFacts(list []AboutFact) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = momentIn(f.At).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = momentIn(f.Time).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

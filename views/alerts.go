@@ -25,9 +25,9 @@ import (
 // the sentences of Input.
 type AlertsInput struct {
 	Input
-	// From is how many alerts come before this page of the list. A value beyond
+	// First is how many alerts come before this page of the list. A value beyond
 	// the last page selects the last page.
-	From int
+	First int
 	// AnswerOf returns the answer about an alert's device; nil if there is none, or
 	// if the alert is about the machine.
 	AnswerOf  func(*alert.Alert) *explain.DeviceAnswer
@@ -125,7 +125,7 @@ type AlertFold struct {
 // An AlertFoldLine is a line of a fold. A moment may follow the text.
 type AlertFoldLine struct {
 	Key, Text string
-	At        time.Time
+	Time      time.Time
 }
 
 // An AlertChoice is a link that selects what the page shows.
@@ -137,9 +137,9 @@ type AlertChoice struct {
 
 // A SilenceRow is a silence as a row of the page.
 type SilenceRow struct {
-	Silence  *alert.Silence
-	Of, Said string
-	End      string // address of the form that ends it
+	Silence       *alert.Silence
+	Subject, Said string
+	End           string // address of the form that ends it
 }
 
 // A Choice is one option of a form's list.
@@ -187,7 +187,7 @@ var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By G
 // NewAlertsPage makes the view model of the alerts page.
 func NewAlertsPage(in AlertsInput) AlertsPage {
 	in.keep(chosenTab, chosenOnly, chosenGroup, chosenText, chosenFrom)
-	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Choices.Of(chosenTab)}
+	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Choices.Get(chosenTab)}
 	open := in.open()
 	p.Headline = in.needs(open)
 	p.Broken = slices.ContainsFunc(open, func(a alert.Alert) bool { return a.Severity == alert.Critical })
@@ -236,7 +236,7 @@ func (in *AlertsInput) needs(open []alert.Alert) string {
 
 // only returns the address of the list narrowed to some alerts; empty lists those that need attention.
 func (in *AlertsInput) only(which string) templ.SafeURL {
-	return in.With(chosenOnly, which, chosenFrom, "", chosenTab, "")
+	return in.Link(chosenOnly, which, chosenFrom, "", chosenTab, "")
 }
 
 // chips counts the alerts of each severity. Each chip links to those alerts.
@@ -257,7 +257,7 @@ func (in *AlertsInput) chips(open []alert.Alert) (chips []AlertChoice) {
 	}{
 		{alert.Critical, "bad", "critical", "critical"}, {alert.Warning, "warn", "warning", "warnings"}, {alert.Info, "info", "for your information", "for your information"},
 	} {
-		here := in.Choices.Of(chosenOnly) == string(row.severity)
+		here := in.Choices.Get(chosenOnly) == string(row.severity)
 		n := count[row.severity]
 		if n == 0 && !here {
 			continue
@@ -278,8 +278,8 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 		n          int
 	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Notifications", len(in.Targets)}} {
 		tabs = append(tabs, AlertChoice{
-			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Of(chosenTab) == t.key,
-			Path: in.With(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
+			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Get(chosenTab) == t.key,
+			Path: in.Link(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
 		})
 	}
 	return tabs
@@ -287,12 +287,12 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 
 // narrowed reports whether the address selects only some of the alerts.
 func (in *AlertsInput) narrowed() bool {
-	return in.Choices.Of(chosenOnly) != "" || in.Choices.Of(chosenText) != ""
+	return in.Choices.Get(chosenOnly) != "" || in.Choices.Get(chosenText) != ""
 }
 
 // chosen returns the alerts that the address selects, in the order of [Input.sorted]. A search text matches alerts with all its words.
 func (in *AlertsInput) chosen() []alert.Alert {
-	only, words := in.Choices.Of(chosenOnly), strings.Fields(strings.ToLower(in.Choices.Of(chosenText)))
+	only, words := in.Choices.Get(chosenOnly), strings.Fields(strings.ToLower(in.Choices.Get(chosenText)))
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
 		switch only {
 		case "":
@@ -334,15 +334,15 @@ const mostAlerts = 100
 // list fills in the alerts of this page of the list, worst first.
 func (p *AlertsPage) list(in *AlertsInput) {
 	all := in.chosen()
-	from := min(max(in.From, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
-	to := min(from+mostAlerts, len(all))
-	listed := all[from:to]
+	begin := min(max(in.First, 0), max(len(all)-1, 0)) / mostAlerts * mostAlerts
+	end := min(begin+mostAlerts, len(all))
+	listed := all[begin:end]
 	p.Groups = in.grouped(listed)
 	for _, g := range p.Groups {
 		p.Shown = append(p.Shown, g.Open...)
 	}
 	p.Several = len(listed) > 1
-	if len(listed) > 0 && from == 0 && !in.narrowed() && in.Choices.Of(chosenGroup) == "" {
+	if len(listed) > 0 && begin == 0 && !in.narrowed() && in.Choices.Get(chosenGroup) == "" {
 		worst := &p.Groups[0].Items[0]
 		worst.Open, worst.Why = true, cmp.Or(worst.long, worst.Why)
 	}
@@ -356,12 +356,12 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	if len(all) <= mostAlerts {
 		return
 	}
-	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, worst first", from+1, to, len(all))
-	if from > 0 {
-		p.Worse = in.With(chosenFrom, either(from > mostAlerts, strconv.Itoa(from-mostAlerts), ""))
+	p.Listed = fmt.Sprintf("Alerts %d to %d of %d, worst first", begin+1, end, len(all))
+	if begin > 0 {
+		p.Worse = in.Link(chosenFrom, either(begin > mostAlerts, strconv.Itoa(begin-mostAlerts), ""))
 	}
-	if to < len(all) {
-		p.Milder = in.With(chosenFrom, strconv.Itoa(to))
+	if end < len(all) {
+		p.Milder = in.Link(chosenFrom, strconv.Itoa(end))
 	}
 }
 
@@ -370,7 +370,7 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 	for i := range list {
 		a := &list[i]
 		var key, title string
-		switch in.Choices.Of(chosenGroup) {
+		switch in.Choices.Get(chosenGroup) {
 		case "rule":
 			key, title = a.Rule, ruleName(a.Rule)
 		case "gpu":
@@ -502,7 +502,7 @@ func (in *AlertsInput) folds() (folds []AlertFold) {
 	add(AlertFold{Key: "info", Icon: "info", Text: "for your information: " + in.kinds(info), Lines: in.kindLines(info), All: in.only(string(alert.Info)), AllText: "All of them"}, len(info))
 	add(AlertFold{Key: "acknowledged", Icon: "bell", Text: "acknowledged: " + in.kinds(known), Lines: each(known, title), All: in.only("acknowledged"), AllText: "All of them, with undo"}, len(known))
 	add(AlertFold{Key: "silenced", Icon: "moon", Text: "silenced: " + in.kinds(silenced), Lines: each(silenced, title), All: in.only("silenced"), AllText: "All of them"}, len(silenced))
-	add(AlertFold{Key: "ended", Icon: "clock", Text: "ended in the last 24" + nbsp + "hours", AllText: "History", All: in.With(chosenTab, "history", chosenGroup, "", chosenFrom, ""), Lines: each(ended, func(a *alert.Alert) AlertFoldLine {
+	add(AlertFold{Key: "ended", Icon: "clock", Text: "ended in the last 24" + nbsp + "hours", AllText: "History", All: in.Link(chosenTab, "history", chosenGroup, "", chosenFrom, ""), Lines: each(ended, func(a *alert.Alert) AlertFoldLine {
 		return AlertFoldLine{a.ID, in.nameOf(&a.Device) + ": " + ruleName(a.Rule) + ", for " + between(a.Since, a.Since.Add(a.Lasted())) + ", ended", a.Time}
 	})}, max(in.Ended, len(ended)))
 	return folds
@@ -578,7 +578,7 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	if s.By != "" || s.Comment != "" {
 		made = saying("created", s.By, s.Comment)
 	}
-	return SilenceRow{Silence: s, Of: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
+	return SilenceRow{Silence: s, Subject: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
 }
 
 // firesWhen says when a rule fires.

@@ -22,14 +22,14 @@ import (
 
 // exampleAlerts is a page of alerts with everything that one can have.
 func exampleAlerts(eight *gpu.Snapshot, now time.Time) AlertsInput {
-	of := eight.Devices[1].Identity
+	identity := eight.Devices[1].Identity
 	hot := alert.Alert{
-		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", Device: of, Since: now.Add(-9 * time.Minute), Time: now,
+		ID: "p1", Rule: "hot", Severity: "critical", State: "firing", Device: identity, Since: now.Add(-9 * time.Minute), Time: now,
 		Message: "GPU 1 (NVIDIA H100 80GB HBM3) is at 91 °C; 9 min ago it rose above 85 °C.", Advice: "look at its fans and at the air around it",
 	}
 	known, gone, over := hot, hot, hot
 	known.ID, known.Severity, known.Acknowledged, known.SilencedUntil = "p2", "warning", &alert.Acknowledgment{By: "<b>ann</b>", Comment: "a new fan is on its way"}, now.Add(30*time.Hour)
-	gone.ID, gone.Severity, gone.State, gone.Device = "p3", "info", "no_data", gpu.Identity{Node: of.Node, Source: "nvml"}
+	gone.ID, gone.Severity, gone.State, gone.Device = "p3", "info", "no_data", gpu.Identity{Node: identity.Node, Source: "nvml"}
 	over.ID, over.State, over.Time = "p4", "resolved", now.Add(-time.Minute)
 	over.Ended = now.Add(-2 * time.Minute)
 	dismissed := over
@@ -44,7 +44,7 @@ func exampleAlerts(eight *gpu.Snapshot, now time.Time) AlertsInput {
 		},
 		Past: []alert.Alert{over, dismissed},
 		Silences: []alert.Silence{
-			{ID: "s1", Rule: "hot", GPU: of.UUID, By: "<b>ann</b>", Comment: "a new fan is on its way", Until: now.Add(30 * time.Hour)},
+			{ID: "s1", Rule: "hot", GPU: identity.UUID, By: "<b>ann</b>", Comment: "a new fan is on its way", Until: now.Add(30 * time.Hour)},
 			{ID: "s2", GPU: "GPU-5c*", Node: "other", Until: now.Add(time.Hour)},
 		},
 		Rules: []alert.Rule{
@@ -391,7 +391,7 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 		d.Node:       "all rules · GPU 0",
 		"other-desk": "all rules · GPUs " + d.UUID + " · machine other-desk",
 	} {
-		if got := newSilence(&alert.Silence{GPU: d.UUID, Node: node}, &in).Of; strings.ReplaceAll(got, nbsp, " ") != want {
+		if got := newSilence(&alert.Silence{GPU: d.UUID, Node: node}, &in).Subject; strings.ReplaceAll(got, nbsp, " ") != want {
 			t.Errorf("of %q: %q, want %q", node, got, want)
 		}
 	}
@@ -411,7 +411,7 @@ func TestManyAlerts(t *testing.T) {
 		return &explain.DeviceAnswer{Sentence: "Why " + a.ID + ".", Causes: []explain.Cause{{Advice: "Cool it."}}}
 	}
 	for _, tt := range []struct {
-		from                  int
+		begin                 int
 		first, last           string
 		listed, worse, milder string
 	}{
@@ -420,18 +420,18 @@ func TestManyAlerts(t *testing.T) {
 		{99999, "2300", "2344", "Alerts 2301 to 2345 of 2345, worst first", "/gpus/alerts?from=2200", ""},
 	} {
 		explained = 0
-		in.From = tt.from
+		in.First = tt.begin
 		p := NewAlertsPage(in)
 		items := p.Groups[0].Items
 		n := len(items)
 		if items[0].Alert.ID != tt.first || items[n-1].Alert.ID != tt.last || p.Listed != tt.listed || string(p.Worse) != tt.worse || string(p.Milder) != tt.milder || explained != n || items[0].Why == "" || items[0].Advice != "Cool it." {
-			t.Errorf("from %d: %d of them, %q to %q, %q, %q, %q; %d explained", tt.from, n, items[0].Alert.ID, items[n-1].Alert.ID, p.Listed, p.Worse, p.Milder, explained)
+			t.Errorf("from %d: %d of them, %q to %q, %q, %q, %q; %d explained", tt.begin, n, items[0].Alert.ID, items[n-1].Alert.ID, p.Listed, p.Worse, p.Milder, explained)
 		}
 		if p.Title != "▲ 2345 alerts · gpuwhy" || p.Headline != "2345 GPUs are hot." {
 			t.Errorf("%q, %q", p.Title, p.Headline)
 		}
 	}
-	in.From = 0
+	in.First = 0
 	html := render(t, NewAlertsPage(in))
 	if n := len(html); n > 350_000 {
 		t.Errorf("the page has %d bytes", n)

@@ -23,27 +23,27 @@ var exampleLayers = contract.Layers{
 func TestAnswer(t *testing.T) {
 	short, long := strings.Repeat("é", 43)+".", strings.Repeat("é", 61)+"."
 	const ask = "Why is my GPU fan running?"
-	of := func(who string) []explain.Cause {
+	causesOf := func(who string) []explain.Cause {
 		return []explain.Cause{{ID: "note"}, {Who: who, Device: new(gpu.Device)}}
 	}
 	for name, c := range map[string]struct {
-		of     contract.Layers
+		layers contract.Layers
 		causes []explain.Cause
 		want   Answer
 	}{
 		"nothing": {contract.Layers{}, nil, Answer{Question: ask}},
-		"all layers": {exampleLayers, of("train.py (ann)"), Answer{
+		"all layers": {exampleLayers, causesOf("train.py (ann)"), Answer{
 			Question: ask, Name: "train.py", By: " (ann)", After: " is heating GPU\u00a03.", Hue: (*Hues)(nil).hueOf("ann"),
 			Chips: []Chip{{"temp:", "temp", "85\u00a0°C", "", Near}, {"bolt:of 600", "bolt", "579\u00a0W", "of 600", Normal}},
 			Rest:  "for 12\u00a0min · 6 other GPUs busy",
 			Ways:  []Way{{"End or pause train.py (pid\u00a04242, ann).", "kill 4242 7 s"}}, // a shell does not take the spaces of sentences
 		}},
 		"a name within": {
-			contract.Layers{Headline: "Cooling down after render.py, quiet in about 2 min."}, of("render.py"),
+			contract.Layers{Headline: "Cooling down after render.py, quiet in about 2 min."}, causesOf("render.py"),
 			Answer{Question: ask, Before: "Cooling down after ", Name: "render.py", After: ", quiet in about 2\u00a0min.", Hue: "p6", Size: "long"},
 		},
 		"two": {
-			contract.Layers{Headline: "a.py (ann) and b.py (bob) are heating GPU 3."}, of("a.py (ann) and b.py (bob)"),
+			contract.Layers{Headline: "a.py (ann) and b.py (bob) are heating GPU 3."}, causesOf("a.py (ann) and b.py (bob)"),
 			Answer{Question: ask, Name: "a.py", By: " (ann)", After: " and b.py (bob) are heating GPU\u00a03.", Hue: (*Hues)(nil).hueOf("ann")},
 		},
 		"broken": {
@@ -65,7 +65,7 @@ func TestAnswer(t *testing.T) {
 		"longer":         {contract.Layers{Headline: long + "x"}, nil, Answer{Question: ask, After: long + "x", Size: "longer"}},
 		"a hostile name": {contract.Layers{Headline: "\u202e is heating it."}, nil, Answer{Question: ask, After: "\ufffd is heating it."}},
 	} {
-		if diff := cmp.Diff(c.want, newAnswer(&Input{Layers: c.of, Causes: c.causes})); diff != "" {
+		if diff := cmp.Diff(c.want, newAnswer(&Input{Layers: c.layers, Causes: c.causes})); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -86,14 +86,14 @@ func TestAnswerOnPages(t *testing.T) {
 	pages := map[string]Page{"dashboard": NewPage(in), "GPU": NewDevicePage(in, &s.Devices[0])}
 	for name, page := range pages {
 		html := render(t, page)
-		at := 0
+		place := 0
 		for _, part := range parts {
-			next := strings.Index(html[at:], part)
+			next := strings.Index(html[place:], part)
 			if next < 0 {
 				t.Errorf("the page of the %s lacks %q, or has it earlier", name, part)
 				continue
 			}
-			at += next
+			place += next
 		}
 	}
 }

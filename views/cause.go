@@ -13,7 +13,7 @@ type CauseRow struct {
 	Key, Sentence string
 	Evidence      []EvidenceRow
 	About         string    // how certain it is
-	At            time.Time // when it began; zero if that was not seen
+	Began         time.Time // when it began; zero if that was not seen
 	Lasts         string    // "for 12 min"
 	Advice        string
 }
@@ -22,7 +22,7 @@ type CauseRow struct {
 // measured; empty if it is about as new.
 type EvidenceRow struct {
 	Name, Text, Seen string
-	At               time.Time // replaces Text if the evidence is a moment
+	Time             time.Time // replaces Text if the evidence is a moment
 }
 
 // seenApart is how much older than the reading evidence must be to show its own time.
@@ -56,7 +56,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 		Advice:   sentence(c.Advice),
 	}
 	if !c.Since.IsZero() {
-		out.At, out.Lasts = c.Since, forText(lastsFor(c.Since, now))
+		out.Began, out.Lasts = c.Since, forText(lastsFor(c.Since, now))
 	}
 	out.Evidence = each(c.Evidence, func(e *explain.Evidence) EvidenceRow {
 		row := EvidenceRow{Name: clean(e.Name, longestName), Text: sentence(e.Text)}
@@ -64,7 +64,7 @@ func newCause(c *explain.Cause, now time.Time) CauseRow {
 			return row
 		}
 		if e.Moment {
-			row.Text, row.At = "", e.At
+			row.Text, row.Time = "", e.At
 		}
 		if now.UnixMilli()-e.At.UnixMilli() >= seenApart.Milliseconds() {
 			row.Seen = agoText(between(e.At, now))

@@ -42,25 +42,25 @@ func exampleCauses(s *gpu.Snapshot, now time.Time) []explain.Cause {
 }
 
 func TestCauses(t *testing.T) {
-	on := func(node, uuid string) *gpu.Device {
+	device := func(node, uuid string) *gpu.Device {
 		return &gpu.Device{Identity: gpu.Identity{Node: node, UUID: uuid}}
 	}
 	causes := []explain.Cause{
 		{ID: "note:0", Sentence: "Of the machine.", Confidence: explain.High},
-		{ID: "work:GPU-1", Device: on("n", "GPU-1"), Sentence: "p keeps it busy.", Confidence: explain.Medium, Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []explain.Evidence{
+		{ID: "work:GPU-1", Device: device("n", "GPU-1"), Sentence: "p keeps it busy.", Confidence: explain.Medium, Since: noon.Add(-90 * time.Second), Advice: "End it.", Evidence: []explain.Evidence{
 			{Name: "power draw", Text: "431\u00a0W", At: noon},
 			{Name: "read a second ago", Text: "1", At: noon.Add(-time.Second)},
 			{Name: "work began", Text: "11:58:30 UTC", At: noon.Add(-90 * time.Second), Moment: true},
 			{Name: "when is not known", Text: "2"},
 		}},
-		{ID: "limited_by_heat:GPU-1", Device: on("n", "GPU-1"), Sentence: "\u202eIt is hot.", Confidence: explain.Low},
-		{ID: "idle:GPU-1", Device: on("other", "GPU-1"), Sentence: "Another machine's.", Confidence: explain.High},
-		{ID: "idle:GPU-2", Device: on("n", "GPU-2"), Sentence: "Another GPU's.", Confidence: explain.High},
+		{ID: "limited_by_heat:GPU-1", Device: device("n", "GPU-1"), Sentence: "\u202eIt is hot.", Confidence: explain.Low},
+		{ID: "idle:GPU-1", Device: device("other", "GPU-1"), Sentence: "Another machine's.", Confidence: explain.High},
+		{ID: "idle:GPU-2", Device: device("n", "GPU-2"), Sentence: "Another GPU's.", Confidence: explain.High},
 	}
 	want := []CauseRow{
 		{
 			Key: "work:GPU-1", Sentence: "p keeps it busy.", Advice: "End it.",
-			About: "Certainty: medium; another cause could look the same", At: noon.Add(-90 * time.Second), Lasts: "for 90\u00a0s",
+			About: "Certainty: medium; another cause could look the same", Began: noon.Add(-90 * time.Second), Lasts: "for 90\u00a0s",
 			Evidence: []EvidenceRow{
 				{Name: "power draw", Text: "431\u00a0W"}, {Name: "read a second ago", Text: "1"},
 				{"work began", "", "1\u00a0min ago", noon.Add(-90 * time.Second)}, {Name: "when is not known", Text: "2"},

@@ -22,7 +22,7 @@ type Chart struct {
 	Key, Label, Unit string
 	Path             templ.SafeURL // link to the page of the past; empty if no history is kept
 	Field            picture.Field
-	Of               string // the device of Least, Mean and Most; empty for the only one, or for all
+	Device           string // the device of Least, Mean and Most; empty for the only one, or for all
 	// Least, Mean and Most cover the emphasized line over the whole time, or all devices if there are many. Middle is the label of Mean.
 	Least, Mean, Most, Middle string
 }
@@ -52,14 +52,14 @@ func newCharts(in *Input) (out []Chart) {
 	}
 	subject := in.subject()
 	for _, c := range charted {
-		of := catalog.Reading(c.reading)
-		if !slices.ContainsFunc(t.Rows, func(r recent.Row) bool { return r.Values(of.Kept) != nil }) {
+		row := catalog.Reading(c.reading)
+		if !slices.ContainsFunc(t.Rows, func(r recent.Row) bool { return r.Values(row.Kept) != nil }) {
 			continue
 		}
 		limit := in.chartLimit(c.reading, devices)
-		chart := in.chart(table, of.Kept, c.label, of.Unit.String(), 1, c.high, limit, c.format, subject)
+		chart := in.chart(table, row.Kept, c.label, row.Unit.String(), 1, c.high, limit, c.format, subject)
 		if subject != nil && len(devices) > 1 {
-			chart.Of = in.name(subject)
+			chart.Device = in.name(subject)
 		}
 		if in.HasPast {
 			asked := url.Values{"from": {"15m"}}
@@ -98,15 +98,15 @@ func (in *Input) hostCharts(table recentTable) (out []Chart) {
 
 // chartLimit returns the limit of a reading if all devices share it.
 func (in *Input) chartLimit(reading string, devices []*gpu.Device) (limit number) {
-	of := func(*gpu.Device) number { return number{} }
+	limitOf := func(*gpu.Device) number { return number{} }
 	switch reading {
 	case "thermal.gpu":
-		of = func(d *gpu.Device) number { return heatLimit(d.Thermal) }
+		limitOf = func(d *gpu.Device) number { return heatLimit(d.Thermal) }
 	case "power.draw":
-		of = func(d *gpu.Device) number { return num(d.Power.EnforcedLimit) }
+		limitOf = func(d *gpu.Device) number { return num(d.Power.EnforcedLimit) }
 	}
 	for _, d := range devices {
-		n := of(d)
+		n := limitOf(d)
 		if n.trusted() && limit.ok() && n.value != limit.value {
 			return number{}
 		}

@@ -17,8 +17,8 @@ type Choices struct {
 	Asked url.Values
 }
 
-// Of returns the choice with that name; empty for the default.
-func (c Choices) Of(name string) string { return c.Asked.Get(name) }
+// Get returns the choice with that name; empty for the default.
+func (c Choices) Get(name string) string { return c.Asked.Get(name) }
 
 // longestChoice is the longest choice, in characters.
 const longestChoice = 200
@@ -44,8 +44,8 @@ func cut(text string) string {
 	return text
 }
 
-// With returns the address of the page with other choices, as pairs of name and value. An empty value selects the default.
-func (c Choices) With(pairs ...string) templ.SafeURL {
+// Link returns the address of the page with other choices, as pairs of name and value. An empty value selects the default.
+func (c Choices) Link(pairs ...string) templ.SafeURL {
 	asked := maps.Clone(c.Asked)
 	if asked == nil {
 		asked = url.Values{}
@@ -68,7 +68,7 @@ func (c Choices) kept(names ...string) (pairs [][2]string) {
 		if slices.Contains(names, name) {
 			continue
 		}
-		pairs = append(pairs, [2]string{name, c.Of(name)})
+		pairs = append(pairs, [2]string{name, c.Get(name)})
 	}
 	return pairs
 }

@@ -24,7 +24,7 @@ type Site struct {
 }
 
 // banner says what kind of readings these are if they are not live.
-func (of Site) banner() templ.Component {
+func (site Site) banner() templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -45,7 +45,7 @@ func (of Site) banner() templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		switch of.Kind {
+		switch site.Kind {
 		case gpu.Simulated:
 			templ_7745c5c3_Err = simulated(false).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
@@ -63,7 +63,7 @@ func (of Site) banner() templ.Component {
 
 // DocsPage is the interactive documentation of the API. It is empty: a script of
 // package static fills it.
-func DocsPage(of Site) templ.Component {
+func DocsPage(site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -84,7 +84,7 @@ func DocsPage(of Site) templ.Component {
 			templ_7745c5c3_Var2 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = docsPage("API", of.Asset("docs.js"), of, docsBody(of)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsPage("API", site.Asset("docs.js"), site, docsBody(site)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -93,7 +93,7 @@ func DocsPage(of Site) templ.Component {
 }
 
 // ReferencePage is the API reference as a page to read or print.
-func ReferencePage(doc *apidoc.Document, of Site) templ.Component {
+func ReferencePage(doc *apidoc.Document, site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -114,7 +114,7 @@ func ReferencePage(doc *apidoc.Document, of Site) templ.Component {
 			templ_7745c5c3_Var3 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = docsPage("API reference", "", of, referenceBody(doc, of)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsPage("API reference", "", site, referenceBody(doc, site)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -123,7 +123,7 @@ func ReferencePage(doc *apidoc.Document, of Site) templ.Component {
 }
 
 // EventsPage is the WebSocket protocol as a page to read.
-func EventsPage(doc *apidoc.Events, of Site) templ.Component {
+func EventsPage(doc *apidoc.Events, site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -144,7 +144,7 @@ func EventsPage(doc *apidoc.Events, of Site) templ.Component {
 			templ_7745c5c3_Var4 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = docsPage("Events", "", of, eventsBody(doc, of)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsPage("Events", "", site, eventsBody(doc, site)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -152,7 +152,7 @@ func EventsPage(doc *apidoc.Events, of Site) templ.Component {
 	})
 }
 
-func docsPage(title, script string, of Site, body templ.Component) templ.Component {
+func docsPage(title, script string, site Site, body templ.Component) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -173,7 +173,7 @@ func docsPage(title, script string, of Site, body templ.Component) templ.Compone
 			templ_7745c5c3_Var5 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = document(head{Title: title + " · gpuwhy", asset: of.Asset, Styles: []string{"app.css", "docs.css"}, Script: script}, body).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = document(head{Title: title + " · gpuwhy", asset: site.Asset, Styles: []string{"app.css", "docs.css"}, Script: script}, body).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -181,7 +181,7 @@ func docsPage(title, script string, of Site, body templ.Component) templ.Compone
 	})
 }
 
-func docsTop(of Site, here string) templ.Component {
+func docsTop(site Site, here string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -212,7 +212,7 @@ func docsTop(of Site, here string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = mark(of.Base).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = mark(site.Base).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -220,27 +220,27 @@ func docsTop(of Site, here string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsLink(of.Base, here, "docs", "Try it").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsLink(site.Base, here, "docs", "Try it").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsLink(of.Base, here, "redoc", "Reference").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsLink(site.Base, here, "redoc", "Reference").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsLink(of.Base, here, "docs/events", "Events").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsLink(site.Base, here, "docs/events", "Events").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsLink(of.Base, here, "openapi.json", "openapi.json").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsLink(site.Base, here, "openapi.json", "openapi.json").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsLink(of.Base, here, "openapi.yaml", "openapi.yaml").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsLink(site.Base, here, "openapi.yaml", "openapi.yaml").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsLink(of.Base, here, "asyncapi.json", "asyncapi.json").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsLink(site.Base, here, "asyncapi.json", "asyncapi.json").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -248,7 +248,7 @@ func docsTop(of Site, here string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = of.banner().Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = site.banner().Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -344,7 +344,7 @@ func docsLink(base, here, path, text string) templ.Component {
 	})
 }
 
-func docsBody(of Site) templ.Component {
+func docsBody(site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -369,7 +369,7 @@ func docsBody(of Site) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsTop(of, "docs").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsTop(site, "docs").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -378,9 +378,9 @@ func docsBody(of Site) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var13 templ.SafeURL
-		templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(of.Base + "redoc"))
+		templ_7745c5c3_Var13, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(site.Base + "redoc"))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `docs.templ`, Line: 79, Col: 104}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `docs.templ`, Line: 79, Col: 106}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var13))
 		if templ_7745c5c3_Err != nil {
@@ -391,9 +391,9 @@ func docsBody(of Site) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var14 string
-		templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(of.Base + "openapi.json")
+		templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(site.Base + "openapi.json")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `docs.templ`, Line: 82, Col: 38}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `docs.templ`, Line: 82, Col: 40}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 		if templ_7745c5c3_Err != nil {
@@ -407,7 +407,7 @@ func docsBody(of Site) templ.Component {
 	})
 }
 
-func referenceBody(doc *apidoc.Document, of Site) templ.Component {
+func referenceBody(doc *apidoc.Document, site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -432,7 +432,7 @@ func referenceBody(doc *apidoc.Document, of Site) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsTop(of, "redoc").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsTop(site, "redoc").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1233,7 +1233,7 @@ func fieldRow(name string, s *apidoc.Schema, within, text string) templ.Componen
 	})
 }
 
-func eventsBody(doc *apidoc.Events, of Site) templ.Component {
+func eventsBody(doc *apidoc.Events, site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1258,7 +1258,7 @@ func eventsBody(doc *apidoc.Events, of Site) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = docsTop(of, "docs/events").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = docsTop(site, "docs/events").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -21,8 +21,8 @@ const hostile = `<script>alert(1)</script>" onload="x`
 // strictest policy, and lead to one another.
 func TestDocumentPages(t *testing.T) {
 	asset := func(name string) string { return "/base/static/h4sh/" + name }
-	of := &apidoc.Schema{Ref: "#/components/schemas/X"}
-	field := &apidoc.Schema{Type: apidoc.Types{"array", "null"}, Items: of, Text: hostile}
+	schema := &apidoc.Schema{Ref: "#/components/schemas/X"}
+	field := &apidoc.Schema{Type: apidoc.Types{"array", "null"}, Items: schema, Text: hostile}
 	share := &apidoc.Schema{Type: apidoc.Types{"number"}, Minimum: new(0.0), Maximum: new(100.0), Unit: "MiB", Enum: []any{}}
 	schemas := apidoc.Members[*apidoc.Schema]{
 		{Name: hostile, Value: &apidoc.Schema{Description: hostile, Properties: apidoc.Members[*apidoc.Schema]{{Name: hostile, Value: field}}}},
@@ -37,14 +37,14 @@ func TestDocumentPages(t *testing.T) {
 		Paths: apidoc.Members[[]*apidoc.Operation]{{Name: "/x", Value: []*apidoc.Operation{{
 			Path: "/x", Method: "POST", Tag: hostile, Summary: hostile, Description: hostile,
 			Params:  []*apidoc.Parameter{{Name: hostile, In: hostile, Description: hostile, Schema: field}},
-			Answers: []apidoc.Answer{{Status: 200, Description: hostile, Content: []apidoc.Media{{Type: hostile, Schema: of, Example: example}}}},
+			Answers: []apidoc.Answer{{Status: 200, Description: hostile, Content: []apidoc.Media{{Type: hostile, Schema: schema, Example: example}}}},
 		}}}},
 		Schemas: schemas,
 	}
 	events := &apidoc.Events{
 		Version: hostile, Address: hostile, Text: hostile, Schemas: schemas,
 		Limits: []apidoc.Fact{{Name: hostile, Meaning: hostile}}, CloseCodes: []apidoc.Fact{{Name: hostile, Meaning: hostile}},
-		Events: []*apidoc.Event{{Name: hostile, Summary: hostile, Description: hostile, Reply: []string{hostile}, Data: of, Example: example}},
+		Events: []*apidoc.Event{{Name: hostile, Summary: hostile, Description: hostile, Reply: []string{hostile}, Data: schema, Example: example}},
 	}
 	site := Site{Base: "/base/", Asset: asset, Kind: gpu.Simulated}
 	for name, page := range map[string]templ.Component{

@@ -244,7 +244,7 @@ func unstyled() templ.Component {
 
 // ErrorPage tells people what happened and what to do. A page with status 503 (not
 // ready yet) reloads itself.
-func ErrorPage(status int, title string, advice gpu.Advice, of Site) templ.Component {
+func ErrorPage(status int, title string, advice gpu.Advice, site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -265,8 +265,8 @@ func ErrorPage(status int, title string, advice gpu.Advice, of Site) templ.Compo
 			templ_7745c5c3_Var11 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		h := head{Title: title + " · gpuwhy", asset: of.Asset, Styles: []string{"app.css"}, Again: status == http.StatusServiceUnavailable}
-		templ_7745c5c3_Err = document(h, errorBody(status, title, advice, of)).Render(ctx, templ_7745c5c3_Buffer)
+		h := head{Title: title + " · gpuwhy", asset: site.Asset, Styles: []string{"app.css"}, Again: status == http.StatusServiceUnavailable}
+		templ_7745c5c3_Err = document(h, errorBody(status, title, advice, site)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -274,7 +274,7 @@ func ErrorPage(status int, title string, advice gpu.Advice, of Site) templ.Compo
 	})
 }
 
-func errorBody(status int, title string, advice gpu.Advice, of Site) templ.Component {
+func errorBody(status int, title string, advice gpu.Advice, site Site) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -307,7 +307,7 @@ func errorBody(status int, title string, advice gpu.Advice, of Site) templ.Compo
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = of.banner().Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = site.banner().Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -378,9 +378,9 @@ func errorBody(status int, title string, advice gpu.Advice, of Site) templ.Compo
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var17 templ.SafeURL
-		templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(of.Base))
+		templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinURLErrs(templ.SafeURL(site.Base))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `document.templ`, Line: 69, Col: 38}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `document.templ`, Line: 69, Col: 40}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 		if templ_7745c5c3_Err != nil {

@@ -20,7 +20,7 @@ type DeviceFact struct {
 	Label  string
 	Value  Value
 	Means  string
-	From   string // the driver call; empty if there is none
+	Source string // the driver call; empty if there is none
 	// Else is shown if there is no value; nil shows why there is none.
 	Else *string
 }
@@ -40,11 +40,11 @@ type FactGroup struct {
 
 // A FactList is a table of parts of a device: its fans, say.
 type FactList struct {
-	Key   string // of the list in the JSON of a device
-	Rows  [][]DeviceFact
-	Heads []DeviceFact // of the columns
-	Means string
-	From  string
+	Key    string // of the list in the JSON of a device
+	Rows   [][]DeviceFact
+	Heads  []DeviceFact // of the columns
+	Means  string
+	Source string
 }
 
 // formatOf maps units to the names of their formats.
@@ -67,7 +67,7 @@ func written(u catalog.Unit, ref catalog.Ref) Value {
 	switch r := ref.(type) {
 	case *gpu.Reading[time.Time]:
 		v := worded(*r, moment)
-		v.At = stamp(r.Or(time.Time{}))
+		v.Stamp = stamp(r.Or(time.Time{}))
 		return v
 	case *gpu.Reading[[]gpu.XID]:
 		return worded(*r, kinds)
@@ -141,14 +141,14 @@ func blankFact(r *catalog.Row) DeviceFact {
 
 func newFact(d *gpu.Device, r *catalog.Row) DeviceFact {
 	out := blankFact(r)
-	out.Value, out.Means, out.From = written(r.Unit, r.At(d)), r.Means, r.From.Of(d.Origin())
+	out.Value, out.Means, out.Source = written(r.Unit, r.At(d)), r.Means, r.From.Of(d.Origin())
 	if r.Instead != "" {
 		out.Else = &r.Instead
 	}
 	if r.Measured != nil {
-		measured := cmp.Or(r.Measured.Of(d.Origin()), out.From)
+		measured := cmp.Or(r.Measured.Of(d.Origin()), out.Source)
 		if d.Activity.PCIeMeasured() {
-			out.From = measured
+			out.Source = measured
 		}
 	}
 	return ownFact(d, out)
@@ -178,7 +178,7 @@ func newList(d *gpu.Device, columns []*catalog.Row) *FactList {
 		return nil
 	}
 	key := columns[0].List
-	out := &FactList{Key: key, Means: aboutLists[key][0], From: aboutLists[key][1]}
+	out := &FactList{Key: key, Means: aboutLists[key][0], Source: aboutLists[key][1]}
 	for i, r := range columns {
 		blank := blankFact(r)
 		out.Heads = append(out.Heads, blank)
@@ -206,10 +206,10 @@ func ownFact(d *gpu.Device, f DeviceFact) DeviceFact {
 	case f.Else != nil:
 		*v = Value{Text: *f.Else, Mark: Missing}
 	case d.State != gpu.StateOK:
-		v.Text, v.At = notReadSince(moment(d.Since)), stamp(d.Since)
+		v.Text, v.Stamp = notReadSince(moment(d.Since)), stamp(d.Since)
 		v.Title = strings.ToLower(stateText(string(d.State)))
 	case v.Text == stale.text && !d.SampledAt.IsZero():
-		v.Text, v.At = staleSince(moment(d.SampledAt)), stamp(d.SampledAt)
+		v.Text, v.Stamp = staleSince(moment(d.SampledAt)), stamp(d.SampledAt)
 	}
 	return f
 }

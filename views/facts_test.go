@@ -69,8 +69,8 @@ func TestFacts(t *testing.T) {
 func TestWhereTrafficOverPCIeComesFrom(t *testing.T) {
 	some := gpu.Of[gpu.BytesPerSecond](2e6)
 	for name, c := range map[string]struct {
-		activity         gpu.Activity
-		text, from, when string
+		activity           gpu.Activity
+		text, source, when string
 	}{
 		"counted":       {gpu.Activity{PCIeSent: some}, "2.0\u00a0MB/s", "nvmlGpmMetricsGet (PCIE_TX_PER_SEC)", "not measured"},
 		"measured":      {gpu.Activity{PCIeSent: some, PCIeMeasuredAt: gpu.Of(noon)}, "2.0\u00a0MB/s", "nvmlDeviceGetPcieThroughput", "2026-01-02 12:00:00 UTC"},
@@ -80,8 +80,8 @@ func TestWhereTrafficOverPCIeComesFrom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := device(func(d *gpu.Device) { d.Activity = c.activity })
 			f, when := factOf(t, d, "activity.pcie_sent_bytes_per_second"), factOf(t, d, "activity.pcie_measured_at")
-			if f.Value.Text != c.text || f.From != c.from || when.Value.Text != c.when {
-				t.Errorf("%q from %q, measured at %q; want %+v", f.Value.Text, f.From, when.Value.Text, c)
+			if f.Value.Text != c.text || f.Source != c.source || when.Value.Text != c.when {
+				t.Errorf("%q from %q, measured at %q; want %+v", f.Value.Text, f.Source, when.Value.Text, c)
 			}
 		})
 	}
@@ -106,8 +106,8 @@ func TestFactsAreExplained(t *testing.T) {
 		"utilization.gpu_percent": "One small kernel can make it 100 %", "fan_speed_percent": "not the speed it turns at",
 		"memory.used_mb": "whether they use it or not", "power.power_draw_watts": "heat",
 	} {
-		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.From == "" {
-			t.Errorf("%s: %q from %q", path, f.Means, f.From)
+		if f := factOf(t, device(func(*gpu.Device) {}), path); !strings.Contains(f.Means, words) || f.Source == "" {
+			t.Errorf("%s: %q from %q", path, f.Means, f.Source)
 		}
 	}
 }
@@ -116,13 +116,13 @@ func TestDevicePage(t *testing.T) {
 	s := machine("eight")
 	in := input(s, "why")
 	own, other := s.Devices[1].UUID, s.Devices[0].UUID
-	at := func(node, uuid string) gpu.Identity { return gpu.Identity{Node: node, UUID: uuid} }
+	identity := func(node, uuid string) gpu.Identity { return gpu.Identity{Node: node, UUID: uuid} }
 	in.Alerts = []alert.Alert{
-		{ID: "a", Device: at("dgx-07", other), Message: "of GPU 0", Since: noon},
-		{ID: "b", Device: at("dgx-07", own), Message: "of GPU 1", Since: noon},
-		{ID: "c", Device: at("dgx-08", "GPU-of-another-machine"), Message: "of its GPU 1", Since: noon},
-		{ID: "d", Device: at("dgx-08", own), Message: "of another machine", Since: noon},
-		{ID: "e", Device: at("dgx-07", ""), Message: "of the machine", Since: noon},
+		{ID: "a", Device: identity("dgx-07", other), Message: "of GPU 0", Since: noon},
+		{ID: "b", Device: identity("dgx-07", own), Message: "of GPU 1", Since: noon},
+		{ID: "c", Device: identity("dgx-08", "GPU-of-another-machine"), Message: "of its GPU 1", Since: noon},
+		{ID: "d", Device: identity("dgx-08", own), Message: "of another machine", Since: noon},
+		{ID: "e", Device: identity("dgx-07", ""), Message: "of the machine", Since: noon},
 	}
 	p := NewDevicePage(in, &s.Devices[1])
 	if p.Title != "▲ 93\u00a0% · 85\u00a0°C · GPU 1 · gpuwhy" || p.GPUs.All != 1 || len(p.Processes.Rows) != 1 || p.AlertLine.Item.Title != "of GPU\u00a01" || p.AlertLine.More != "" || p.Sums != nil {

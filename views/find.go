@@ -41,7 +41,7 @@ const mostFound = 8
 // NewFindPage makes the view model of /find.
 func NewFindPage(in Input) FindPage {
 	in.keep("q", "part")
-	p := FindPage{in: &in, Asked: clean(strings.TrimSpace(in.Choices.Of("q")), longestName), part: in.Choices.Of("part") == "list"}
+	p := FindPage{in: &in, Asked: clean(strings.TrimSpace(in.Choices.Get("q")), longestName), part: in.Choices.Get("part") == "list"}
 	words := strings.Fields(strings.ToLower(p.Asked))
 	devices := in.devices()
 	all := newProcesses(&in, devices)
@@ -210,7 +210,7 @@ func foundLabels(in *Input) (out []Found) {
 		if chosen.name != "" {
 			key, name = "label:"+chosen.name, clean(chosen.name, longestName)+"="+clean(chosen.value, longestName)
 		}
-		path := Choices{Path: in.BasePath + "nodes"}.With("by", key, "of", asked(chosen.value))
+		path := Choices{Path: in.BasePath + "nodes"}.Link("by", key, "of", asked(chosen.value))
 		out = append(out, Found{Path: string(path), Icon: "node", Name: name, Remark: nodeCount(counts[chosen])})
 	}
 	return out
@@ -232,7 +232,7 @@ func foundPlaces(in *Input, all []*Process) (out []Found) {
 		places[i] = append(places[i], p)
 	}
 	for _, these := range places {
-		path := Choices{Path: in.BasePath + "processes"}.With("group", "none", "place", these[0].Place.Text)
+		path := Choices{Path: in.BasePath + "processes"}.Link("group", "none", "place", these[0].Place.Text)
 		out = append(out, Found{Path: string(path), Icon: "list", Hue: these[0].Hue, Name: these[0].Place.Text, Remark: dots(processCount(pids(these)), these[0].User.Text)})
 	}
 	return out

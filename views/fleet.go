@@ -84,16 +84,16 @@ type pages struct {
 
 // paged selects the rows [from, to) of n by the choice "from".
 func paged(address Choices, what string, n, most int) (p pages, from, to int) {
-	from, _ = strconv.Atoi(address.Of("from"))
+	from, _ = strconv.Atoi(address.Get("from"))
 	from = min(max(from, 0), max(n-1, 0)) / most * most
 	to = min(from+most, n)
 	if n > most {
 		p.Listed = what + " " + strconv.Itoa(from+1) + " to " + strconv.Itoa(to) + " of " + strconv.Itoa(n)
 		if from > 0 {
-			p.Before = address.With("from", either(from > most, strconv.Itoa(from-most), ""))
+			p.Before = address.Link("from", either(from > most, strconv.Itoa(from-most), ""))
 		}
 		if to < n {
-			p.After = address.With("from", strconv.Itoa(to))
+			p.After = address.Link("from", strconv.Itoa(to))
 		}
 	}
 	return p, from, to
@@ -140,7 +140,7 @@ type grouping struct {
 
 // grouping returns the grouping that the address selects; without one, all nodes are in one group.
 func (in *Input) grouping() grouping {
-	name := in.Choices.Of("by")
+	name := in.Choices.Get("by")
 	none := grouping{"", func(*insight.Moment) string { return "" }}
 	switch label, isLabel := strings.CutPrefix(name, "label:"); {
 	case name == "cluster":
@@ -202,7 +202,7 @@ func (in *Input) bys() []Option {
 		out = append(out, Option{Value: cut("label:" + name), Label: "By " + clean(name, longestName)})
 	}
 	for i := range out {
-		out[i].Chosen = out[i].Value == in.Choices.Of("by")
+		out[i].Chosen = out[i].Value == in.Choices.Get("by")
 	}
 	if len(out) == 1 {
 		return nil
@@ -261,10 +261,10 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 func newNodeList(in *Input, few bool) NodeList {
 	l := NodeList{Count: nodeCount(len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
 	for _, o := range nodeSorts {
-		o.Chosen = o.Value == in.Choices.Of("sort")
+		o.Chosen = o.Value == in.Choices.Get("sort")
 		l.Sorts = append(l.Sorts, o)
 	}
-	way, value := in.grouping(), in.Choices.Of("of")
+	way, value := in.grouping(), in.Choices.Get("of")
 	var rows []NodeRow
 	counts := map[string]*explain.Tally{}
 	for _, m := range in.Fleet.Moments() {
@@ -283,7 +283,7 @@ func newNodeList(in *Input, few bool) NodeList {
 	slices.SortStableFunc(rows, func(a, b NodeRow) int {
 		last := either01(a.group == "") - either01(b.group == "")
 		worst := 0
-		if few || in.Choices.Of("sort") != "name" {
+		if few || in.Choices.Get("sort") != "name" {
 			worst = insight.WorstFirst(a.moment, b.moment)
 		}
 		if few {
@@ -328,7 +328,7 @@ func newNodeList(in *Input, few bool) NodeList {
 		n, chosen := counts[group], asked(group) == value
 		g := NodeGroup{
 			Key: asked(group), Title: way.title(group), Says: saysOf(n), Chosen: chosen,
-			Path: in.With("of", either(chosen, "", asked(group)), "from", ""), Level: levelOfNode(n.Worst()),
+			Path: in.Link("of", either(chosen, "", asked(group)), "from", ""), Level: levelOfNode(n.Worst()),
 		}
 		l.All = append(l.All, g)
 	}

@@ -42,12 +42,12 @@ func ofFleet(f *insight.Fleet, asked string) Input {
 	in.Layers, in.Past, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Sentence, a.Main()
 	find := f.Finder()
 	in.Said = func(d *gpu.Device) *explain.DeviceAnswer {
-		of, _ := find(d)
-		return of.Why
+		part, _ := find(d)
+		return part.Why
 	}
 	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
-		of, _ := find(d)
-		return of.Attribution
+		part, _ := find(d)
+		return part.Attribution
 	}
 	return in
 }
@@ -163,11 +163,11 @@ func TestGroupsOfNodes(t *testing.T) {
 func TestThousandsOfNodes(t *testing.T) {
 	f := fleetOf(fixture.Nodes(noon, 1000, true))
 	seen := map[string]bool{}
-	for from := 0; from < 1000; from += mostNodes {
-		p := NewNodesPage(ofFleet(f, fmt.Sprintf("by=label:pool&from=%d", from)))
+	for begin := 0; begin < 1000; begin += mostNodes {
+		p := NewNodesPage(ofFleet(f, fmt.Sprintf("by=label:pool&from=%d", begin)))
 		rows := rowsOf(p.List)
-		if len(rows) != mostNodes || p.List.Listed == "" || (p.List.Before == "") != (from == 0) || (p.List.After == "") != (from == 800) {
-			t.Fatalf("from %d: %d rows, %+v", from, len(rows), p.List.pages)
+		if len(rows) != mostNodes || p.List.Listed == "" || (p.List.Before == "") != (begin == 0) || (p.List.After == "") != (begin == 800) {
+			t.Fatalf("from %d: %d rows, %+v", begin, len(rows), p.List.pages)
 		}
 		for _, r := range rows {
 			seen[r.Key] = true
@@ -295,8 +295,8 @@ func TestFinderOfAFleet(t *testing.T) {
 func BenchmarkFleetPage(b *testing.B) {
 	for _, nodes := range []int{100, 1000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			at, past := noon, recent.New()
-			sources, err := sim.Nodes("fleet:800", func() time.Time { return at })
+			when, past := noon, recent.New()
+			sources, err := sim.Nodes("fleet:800", func() time.Time { return when })
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -314,7 +314,7 @@ func BenchmarkFleetPage(b *testing.B) {
 					moments[i] = insight.Of(s).At(insight.Place{}, insight.Link{Remote: true})
 					past.Observe(moments[i])
 				}
-				at = at.Add(coarsest)
+				when = when.Add(coarsest)
 			}
 			in := ofFleet(insight.NewFleet(moments...), "")
 			in.Recent = func(node, uuid string, step time.Duration) *recent.Table {

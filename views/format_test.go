@@ -67,12 +67,12 @@ func TestCleanBoundsWhatIsNotText(t *testing.T) {
 }
 
 func TestBetween(t *testing.T) {
-	from := time.Date(2026, 1, 2, 3, 4, 5, 999_999_999, time.UTC)
-	if got := between(from, from.Add(-time.Hour)); got != "0\u00a0s" {
+	begin := time.Date(2026, 1, 2, 3, 4, 5, 999_999_999, time.UTC)
+	if got := between(begin, begin.Add(-time.Hour)); got != "0\u00a0s" {
 		t.Errorf("a moment that is still to come: %q", got)
 	}
 	// A browser knows no less than a millisecond.
-	if got := between(from, from.Add(time.Second-500*time.Microsecond)); got != "1\u00a0s" {
+	if got := between(begin, begin.Add(time.Second-500*time.Microsecond)); got != "1\u00a0s" {
 		t.Errorf("got %q", got)
 	}
 }

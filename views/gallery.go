@@ -27,9 +27,9 @@ type Frame struct {
 func (f Frame) about(group FrameGroup) string { return group.Title + ": " + f.Title }
 
 // place splits the anchor off the URL: with it, browsers would scroll the outer pages too.
-func (f Frame) place() (url, at string) {
-	url, at, _ = strings.Cut(f.URL, "#")
-	return url, at
+func (f Frame) place() (url, anchor string) {
+	url, anchor, _ = strings.Cut(f.URL, "#")
+	return url, anchor
 }
 
 // galleryTargets are a target that works and one that fails.

@@ -72,16 +72,16 @@ type Option struct {
 
 // A Group is a node with its devices, or a part of a node with many devices.
 type Group struct {
-	Key, Name string
-	Path      string // address of the node's own page; empty if there is none
-	Says      string // which programs work there
-	Right     string // its power draw, or its problems
-	Level     Level
-	Pinned    bool
-	Spots     []Spot
-	Sums      string // squares in words, for screen readers
-	Silence   *Silence
-	Of, Title string // its group of nodes, and the title of that group
+	Key, Name    string
+	Path         string // address of the node's own page; empty if there is none
+	Says         string // which programs work there
+	Right        string // its power draw, or its problems
+	Level        Level
+	Pinned       bool
+	Spots        []Spot
+	Sums         string // squares in words, for screen readers
+	Silence      *Silence
+	Group, Title string // its group of nodes, and the title of that group
 }
 
 // A WallPart is the groups of one cluster or rack, or with one label value.
@@ -93,8 +93,8 @@ type WallPart struct {
 // parts returns the groups by cluster, rack or label, as the address asks.
 func (l *GPUList) parts() (out []WallPart) {
 	for _, g := range l.Groups {
-		if n := len(out); n == 0 || out[n-1].Key != g.Of {
-			out = append(out, WallPart{Key: g.Of, Title: g.Title})
+		if n := len(out); n == 0 || out[n-1].Key != g.Group {
+			out = append(out, WallPart{Key: g.Group, Title: g.Title})
 		}
 		last := &out[len(out)-1]
 		last.Groups = append(last.Groups, g)
@@ -198,7 +198,7 @@ func newGPUList(in *Input, devices []*gpu.Device, now time.Time) GPUList {
 		}
 		return l
 	}
-	show := in.Choices.Of("show")
+	show := in.Choices.Get("show")
 	l.Filters = []Option{
 		{Label: allText, Count: strconv.Itoa(l.All)},
 		{Value: "busy", Label: busyText, Count: strconv.Itoa(l.Busy)},
@@ -212,7 +212,7 @@ func newGPUList(in *Input, devices []*gpu.Device, now time.Time) GPUList {
 	}
 	for i := range l.Filters {
 		o := &l.Filters[i]
-		o.Chosen, o.Path = o.Value == show, in.With("show", o.Value)
+		o.Chosen, o.Path = o.Value == show, in.Link("show", o.Value)
 	}
 	pins := in.pins()
 	if len(pins) > 0 {
@@ -297,15 +297,15 @@ func (in *Input) pin(name string, pins []string) templ.SafeURL {
 	if len(others) == len(pins) {
 		others = append(others, name)
 	}
-	return in.With("pin", strings.Join(others, ","))
+	return in.Link("pin", strings.Join(others, ","))
 }
 
 // cards sorts the cards, pinned ones first, and applies the filter.
 func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (cards []*glance) {
 	order := sorts[0]
 	for _, s := range sorts {
-		l.Sorts = append(l.Sorts, Option{Value: s.name, Label: s.label, Chosen: s.name == in.Choices.Of("sort")})
-		if s.name == in.Choices.Of("sort") {
+		l.Sorts = append(l.Sorts, Option{Value: s.name, Label: s.label, Chosen: s.name == in.Choices.Get("sort")})
+		if s.name == in.Choices.Get("sort") {
 			order = s
 		}
 	}
@@ -322,7 +322,7 @@ func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (card
 		return compareNumbers(order.reading(b.device), order.reading(a.device))
 	})
 	if len(cards) == 0 {
-		l.Left = either(in.Choices.Of("show") == "busy", noneBusy, noProblem)
+		l.Left = either(in.Choices.Get("show") == "busy", noneBusy, noProblem)
 	}
 	return cards
 }
@@ -338,8 +338,8 @@ func either2(is bool, yes, no int) int {
 func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile func(*glance) Tile) (cards []*glance) {
 	color := colors[0]
 	for _, c := range colors {
-		l.Colors = append(l.Colors, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Of("color")})
-		if c.name == in.Choices.Of("color") {
+		l.Colors = append(l.Colors, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Get("color")})
+		if c.name == in.Choices.Get("color") {
 			color, l.Color = c, c.name
 		}
 	}
@@ -362,7 +362,7 @@ func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile 
 	}
 	for _, m := range groups {
 		g := newGroup(in, m.list, several, l.Shape)
-		g.Of, g.Title = m.group, m.title
+		g.Group, g.Title = m.group, m.title
 		for i := range m.list {
 			var s Spot
 			if l.Shape == Squares {
@@ -395,7 +395,7 @@ func (l *GPUList) part(in *Input, groups []members) []members {
 				g.group, g.title = asked(value), chosen.title(value)
 			}
 		}
-		if value := in.Choices.Of("of"); value != "" {
+		if value := in.Choices.Get("of"); value != "" {
 			groups = slices.DeleteFunc(groups, func(g members) bool { return g.group != value })
 		}
 		slices.SortStableFunc(groups, func(a, b members) int {

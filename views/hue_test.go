@@ -67,13 +67,13 @@ func TestAPersonHasOneHue(t *testing.T) {
 		t.Fatalf("bob has %s", got)
 	}
 	for _, user := range []string{"jane doe", "work", `CORP\jane (doe)`} { // sentences put some into quotation marks
-		at, of := in, in.Nodes[0].Devices[4]
-		of.Processes = gpu.Of([]gpu.Process{running(9, user, "eval.py", "eval.py", 1, 0)})
-		who := explain.ShortName(&of.Processes.Or(nil)[0])
-		at.Layers = contract.Layers{Headline: who + " is heating GPU 4."}
-		at.Causes = []explain.Cause{{Device: &of, Who: who + " and others"}}
-		if got := NewPage(at).Answer; got.Name == "" || got.Hue != at.Hues.hueOf(user) {
-			t.Errorf("%s has %s in the answer, and %s elsewhere", user, got.Hue, at.Hues.hueOf(user))
+		detail, device := in, in.Nodes[0].Devices[4]
+		device.Processes = gpu.Of([]gpu.Process{running(9, user, "eval.py", "eval.py", 1, 0)})
+		who := explain.ShortName(&device.Processes.Or(nil)[0])
+		detail.Layers = contract.Layers{Headline: who + " is heating GPU 4."}
+		detail.Causes = []explain.Cause{{Device: &device, Who: who + " and others"}}
+		if got := NewPage(detail).Answer; got.Name == "" || got.Hue != detail.Hues.hueOf(user) {
+			t.Errorf("%s has %s in the answer, and %s elsewhere", user, got.Hue, detail.Hues.hueOf(user))
 		}
 	}
 	rows := 0
@@ -101,8 +101,8 @@ func TestAPersonHasOneHue(t *testing.T) {
 	for i := range past.Usage {
 		past.Usage[i].Name = "bob"
 	}
-	for k, of := range past.Sessions {
-		for i := range of.Longest {
+	for k, sessions := range past.Sessions {
+		for i := range sessions.Longest {
 			past.Sessions[k].Longest[i].User = "bob"
 		}
 	}

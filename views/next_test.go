@@ -97,13 +97,13 @@ func TestPastNext(t *testing.T) {
 
 // GPUs of which nothing can be told for the same reasons stand together, in few words.
 func TestPastNextOfGPUsAlike(t *testing.T) {
-	of := func(node string, id int, reason string, shown bool) contract.GPUForecast {
+	forecast := func(node string, id int, reason string, shown bool) contract.GPUForecast {
 		g := contract.GPUForecast{Forecasts: []contract.Forecast{{Kind: "quiet", Reason: reason, Shown: shown, Text: "Quiet in 5 s"}}}
 		g.Node, g.GPUID = node, id
 		return g
 	}
-	titles := func(nodes int, of ...contract.GPUForecast) (out []string) {
-		in := PastInput{Input: Input{Forecasts: of}}
+	titles := func(nodes int, forecasts ...contract.GPUForecast) (out []string) {
+		in := PastInput{Input: Input{Forecasts: forecasts}}
 		for range nodes {
 			in.Nodes = append(in.Nodes, &gpu.Snapshot{})
 		}
@@ -113,14 +113,14 @@ func TestPastNextOfGPUsAlike(t *testing.T) {
 		}
 		return out
 	}
-	one := titles(1, of("a", 0, "not enough past data", false), of("a", 1, "", true), of("a", 2, "not enough past data", false), of("a", 3, "no growth", false))
+	one := titles(1, forecast("a", 0, "not enough past data", false), forecast("a", 1, "", true), forecast("a", 2, "not enough past data", false), forecast("a", 3, "no growth", false))
 	if want := []string{"GPUs 0 and 2", "GPU 1", "GPU 3"}; !slices.Equal(one, want) {
 		t.Errorf("%q, want %q", one, want)
 	}
 	var fleet []contract.GPUForecast
 	for node := range 3 {
 		for id := range 8 {
-			fleet = append(fleet, of(fmt.Sprintf("node-%03d", node), id, "not enough past data", false))
+			fleet = append(fleet, forecast(fmt.Sprintf("node-%03d", node), id, "not enough past data", false))
 		}
 	}
 	fleet[9].Forecasts[0].Shown = true

@@ -64,7 +64,7 @@ type PastSessions struct {
 // A PastBeside is a second span or another device, drawn as thin lines for comparison.
 type PastBeside struct {
 	Name   string // such as "the day before" or "GPU 3"
-	From   time.Time
+	Begin  time.Time
 	Grid   history.Grid
 	Series map[store.Key]history.Series // by the device whose lanes it is drawn in
 	Story  *history.Story
@@ -136,7 +136,7 @@ type PastPicture struct {
 type PastThing struct {
 	Time, Stamp, Path string
 	Severity, Text    string
-	Of                string // the device or machine
+	Device            string // the device or machine
 	time              time.Time
 }
 
@@ -291,10 +291,10 @@ func (p *PastPage) Data() (out []Link) {
 	add := func(label, path string) {
 		out = append(out, Link{p.in.BasePath + "api/" + path + "?" + values.Encode(), label})
 	}
-	for _, of := range [][2]string{{"readings", "gpu/history"}, {"processes", "gpu/sessions"}, {"use by user", "gpu/usage"}} {
-		add(of[0]+" as JSON", of[1])
+	for _, answer := range [][2]string{{"readings", "gpu/history"}, {"processes", "gpu/sessions"}, {"use by user", "gpu/usage"}} {
+		add(answer[0]+" as JSON", answer[1])
 		values.Set("format", "csv")
-		add("CSV", of[1])
+		add("CSV", answer[1])
 		values.Del("format")
 	}
 	add("causes as JSON", "gpu/why")
@@ -441,15 +441,15 @@ func asSentence(text string) string {
 }
 
 // endOf returns the end of a span as the form accepts it.
-func endOf(to, now time.Time) string {
-	if now.Sub(to) < time.Minute {
+func endOf(end, now time.Time) string {
+	if now.Sub(end) < time.Minute {
 		return "now"
 	}
 	const layout = "2006-01-02 15:04"
-	if text := to.Format(layout); text == explain.Clock(to, layout) {
+	if text := end.Format(layout); text == explain.Clock(end, layout) {
 		return text
 	}
-	return to.Format(time.RFC3339) // the clock shows this time twice, so the form needs the offset
+	return end.Format(time.RFC3339) // the clock shows this time twice, so the form needs the offset
 }
 
 // spanOf writes a span in its zone, with years unless all of it is in this year.
@@ -483,11 +483,11 @@ func (p *PastPage) happened() ([]PastThing, string) {
 			layout = "2 Jan 2006 15:04"
 		}
 	}
-	thing := func(t time.Time, of store.Key, severity, text string) {
+	thing := func(t time.Time, key store.Key, severity, text string) {
 		t = latest(t, p.in.From).In(p.in.From.Location())
 		row := PastThing{Time: explain.Clock(t, layout), Stamp: stamp(t), Path: p.path("at", rfc3339(t)), Severity: severity, Text: sentence(text), time: t}
-		if name := p.nameOf(of); of != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name their device
-			row.Of = name
+		if name := p.nameOf(key); key != (store.Key{}) && !strings.Contains(plain(row.Text), plain(name)) { // tales name their device
+			row.Device = name
 		}
 		out = append(out, row)
 	}
@@ -511,9 +511,9 @@ func (p *PastPage) happened() ([]PastThing, string) {
 		switch {
 		case len(e.also) == 0:
 		case e.UUID == "":
-			out[len(out)-1].Of = strconv.Itoa(1+len(e.also)) + " machines"
+			out[len(out)-1].Device = strconv.Itoa(1+len(e.also)) + " machines"
 		default:
-			out[len(out)-1].Of = "" // the text names all
+			out[len(out)-1].Device = "" // the text names all
 		}
 	}
 	more := ""
@@ -585,7 +585,7 @@ var figures = regexp.MustCompile(`[0-9]+`)
 // told returns the events that no tale covers, each once.
 func (p *PastPage) told() (out []pastTold) {
 	type same struct {
-		of   store.Key
+		key  store.Key
 		text string
 	}
 	known := map[same]int{}
@@ -599,16 +599,16 @@ func (p *PastPage) told() (out []pastTold) {
 			continue
 		}
 		text := e.Text
-		if of, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert {
+		if news, isAlert := strings.CutPrefix(e.Kind, "alert_"); isAlert {
 			// Tales cover work, and missing data of an alert is about gpuwhy.
-			if e.Severity == "info" || strings.HasPrefix(of, "data_") {
+			if e.Severity == "info" || strings.HasPrefix(news, "data_") {
 				continue
 			}
-			text = of + figures.ReplaceAllString(text, "#")
+			text = news + figures.ReplaceAllString(text, "#")
 		}
-		if at, again := known[same{e.Key, text}]; again {
-			out[at].times++
-			out[at].last = e.Time
+		if place, again := known[same{e.Key, text}]; again {
+			out[place].times++
+			out[place].last = e.Time
 			continue
 		}
 		known[same{e.Key, text}] = len(out)
@@ -638,24 +638,24 @@ func (p *PastPage) joined(told []pastTold) (out []pastTold) {
 			out = append(out, *e)
 			continue
 		}
-		at, again := known[key]
-		if again && out[at].Key != e.Key && !slices.Contains(out[at].also, e.Key) && e.Time.Sub(out[at].Time) <= aboutNow {
-			out[at].also = append(out[at].also, e.Key)
-			out[at].times, out[at].last = max(out[at].times, e.times), latest(out[at].last, e.last)
+		place, again := known[key]
+		if again && out[place].Key != e.Key && !slices.Contains(out[place].also, e.Key) && e.Time.Sub(out[place].Time) <= aboutNow {
+			out[place].also = append(out[place].also, e.Key)
+			out[place].times, out[place].last = max(out[place].times, e.times), latest(out[place].last, e.last)
 			continue
 		}
 		known[key] = len(out)
 		out = append(out, *e)
 	}
-	of := history.Names(p.devices())
+	deviceName := history.Names(p.devices())
 	for i := range out {
 		e := &out[i]
 		if len(e.also) == 0 || e.UUID == "" {
 			continue
 		}
-		names := []string{of(e.Key)}
+		names := []string{deviceName(e.Key)}
 		for _, k := range e.also {
-			names = append(names, of(k))
+			names = append(names, deviceName(k))
 		}
 		_, text, _ := strings.Cut(plain(e.Text), index[e.Key]+" ")
 		text = " " + text
@@ -763,20 +763,20 @@ func (p *PastPage) mostAt(list []time.Duration) string {
 // then makes the machine as it was.
 func (p *PastPage) then() *PastThen {
 	in := p.in
-	at := in.At.In(in.From.Location())
+	shown := in.At.In(in.From.Location())
 	step := max(in.Grid.Step, 10*time.Second)
 	// A replay advances by a minute per second.
 	const minute = time.Minute
 	t := &PastThen{
-		Title: explain.Clock(at, "Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(at), Step: exact(float64(step.Milliseconds())),
-		Back:    PastLink{Label: span(step.Seconds()) + " back", Path: p.path("at", rfc3339(at.Add(-step)))},
-		Forward: PastLink{Label: span(step.Seconds()) + " forward", Path: p.path("at", rfc3339(at.Add(step)))},
-		Replay:  PastLink{Label: "Replay at 60 ×", Path: p.path("at", rfc3339(at.Add(minute)), "play", "60")},
+		Title: explain.Clock(shown, "Monday, 2 January 2006, 15:04:05"), Stamp: rfc3339(shown), Step: exact(float64(step.Milliseconds())),
+		Back:    PastLink{Label: span(step.Seconds()) + " back", Path: p.path("at", rfc3339(shown.Add(-step)))},
+		Forward: PastLink{Label: span(step.Seconds()) + " forward", Path: p.path("at", rfc3339(shown.Add(step)))},
+		Replay:  PastLink{Label: "Replay at 60 ×", Path: p.path("at", rfc3339(shown.Add(minute)), "play", "60")},
 		End:     PastLink{Label: "Close", Path: p.path("at", "")},
 		Playing: in.Asked.Get("play") == "60",
 	}
 	if t.Playing {
-		t.Replay = PastLink{Label: "Stop", Path: p.path("at", rfc3339(at))}
+		t.Replay = PastLink{Label: "Stop", Path: p.path("at", rfc3339(shown))}
 	}
 	if in.Then == nil {
 		if in.ThenTrouble != nil {
@@ -815,12 +815,12 @@ func (p *PastPage) pageOf(m *insight.Moment) *Page {
 	in.Layers, in.Why, in.Causes = contract.NewLayers(a), a.Sentence, a.Main()
 	in.Layers.Action.Text, in.Layers.Action.Command = "", ""
 	in.Attribution = func(d *gpu.Device) *attribute.Attribution {
-		of, _ := fleet.Device("", d.UUID)
-		return of.Attribution
+		part, _ := fleet.Device("", d.UUID)
+		return part.Attribution
 	}
 	in.Said = func(d *gpu.Device) *explain.DeviceAnswer {
-		of, _ := fleet.Device("", d.UUID)
-		return of.Why
+		part, _ := fleet.Device("", d.UUID)
+		return part.Why
 	}
 	in.Choices, in.pageOf = Choices{}, func(d *gpu.Device) string { return p.path("gpu", d.UUID) }
 	page := NewPage(in)

@@ -124,12 +124,12 @@ func TestClocksOfAPicture(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := time.Date(2026, 10, 25, 0, 0, 0, 0, berlin)
+	begin := time.Date(2026, 10, 25, 0, 0, 0, 0, berlin)
 	for want, got := range map[string]string{
-		"1792879200000:7200000 1792890000000:3600000": clocksOf(from, from.Add(24*time.Hour)),
-		"1792879200000:7200000":                       clocksOf(from, from.Add(3*time.Hour)),
-		"1792879200000:0":                             clocksOf(from.UTC(), from.AddDate(1, 0, 0)),
-		"1792879200000:-34200000":                     clocksOf(from.In(time.FixedZone("Local", -34200)), from.AddDate(1, 0, 0)),
+		"1792879200000:7200000 1792890000000:3600000": clocksOf(begin, begin.Add(24*time.Hour)),
+		"1792879200000:7200000":                       clocksOf(begin, begin.Add(3*time.Hour)),
+		"1792879200000:0":                             clocksOf(begin.UTC(), begin.AddDate(1, 0, 0)),
+		"1792879200000:-34200000":                     clocksOf(begin.In(time.FixedZone("Local", -34200)), begin.AddDate(1, 0, 0)),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -148,13 +148,13 @@ func TestPowerIsPaintedByUser(t *testing.T) {
 	in.Drawn = in.Drawn[:1]
 	in.Grid.Step = 6 * time.Hour
 	k := in.Drawn[0].Key()
-	of := func(watts ...float64) (out []store.Value) {
+	values := func(watts ...float64) (out []store.Value) {
 		for _, w := range watts {
 			out = append(out, store.Value{Least: w, Mean: w, Most: w, Count: 60})
 		}
 		return out
 	}
-	in.Series = []history.Series{{Key: k, Values: [][]store.Value{of(100, 100, 40, 40), of(60, 60, 30, 30), nil, nil, of(110, 110, 110, 110)}}}
+	in.Series = []history.Series{{Key: k, Values: [][]store.Value{values(100, 100, 40, 40), values(60, 60, 30, 30), nil, nil, values(110, 110, 110, 110)}}}
 	s := store.Session{User: "ann", From: in.From.Add(-time.Hour), To: in.From.Add(12 * time.Hour), Joules: 60 * 100, JoulesKnown: 100 * time.Second}
 	in.Sessions[k] = PastSessions{Longest: []store.Session{s}, Count: 1}
 	in.Usage = []history.Usage{{Name: "ann"}}
@@ -182,8 +182,8 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 	in := examplePast()
 	k := in.Devices[0].Key()
 	hour := func(n int) time.Time { return in.From.Add(time.Duration(n) * time.Hour) }
-	event := func(kind string, at int, text, data string) store.Event {
-		return store.Event{Key: k, Kind: kind, Time: hour(at), Text: text, Data: []byte(data)}
+	event := func(kind string, minute int, text, data string) store.Event {
+		return store.Event{Key: k, Kind: kind, Time: hour(minute), Text: text, Data: []byte(data)}
 	}
 	in.Events = []store.Event{
 		event("throttling", 1, "GPU 0 (RTX) is slowed down by power.", `{"by":"power","phase":"begins"}`), event("throttling", 2, "It is over.", `{"by":"power","phase":"ends"}`),
@@ -197,7 +197,7 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 	}
 	var got []string
 	for _, h := range NewPastPage(in).Happened {
-		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Of, "\u00a0", " "))
+		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Device, "\u00a0", " "))
 	}
 	want := []string{
 		"|a.py ran GPU 0, 3 times, 2 h 0 min in total.|", "|GPU 0 (RTX) is slowed down by power. This happened twice, last at " + hour(3).Format("15:04") + ".|",
@@ -216,20 +216,20 @@ func TestTheSameOfSeveralGPUsIsOneThing(t *testing.T) {
 	for i := range 5 {
 		in.Devices = append(in.Devices, store.Device{Node: "n", UUID: fmt.Sprintf("GPU-%d", i), Index: i})
 	}
-	for i, of := range []int{2, 3, 1, 0, 4} {
-		at := in.From.Add(time.Hour + time.Duration(i)*time.Minute)
-		if of == 4 {
-			at = at.Add(time.Hour)
+	for i, minutes := range []int{2, 3, 1, 0, 4} {
+		when := in.From.Add(time.Hour + time.Duration(i)*time.Minute)
+		if minutes == 4 {
+			when = when.Add(time.Hour)
 		}
-		for _, name := range []string{"power", "heat"}[:1+of/3] {
-			in.Events = append(in.Events, store.Event{Key: in.Devices[of].Key(), Kind: "throttling", Time: at, Text: fmt.Sprintf("GPU %d (RTX) is slowed down: %s holds its clocks down.", of, name), Data: []byte(`{"phase":"begins"}`)})
+		for _, name := range []string{"power", "heat"}[:1+minutes/3] {
+			in.Events = append(in.Events, store.Event{Key: in.Devices[minutes].Key(), Kind: "throttling", Time: when, Text: fmt.Sprintf("GPU %d (RTX) is slowed down: %s holds its clocks down.", minutes, name), Data: []byte(`{"phase":"begins"}`)})
 		}
 	}
 	check := func(want ...string) {
 		t.Helper()
 		var got []string
 		for _, h := range NewPastPage(in).Happened {
-			got = append(got, plain(h.Text)+"|"+plain(h.Of))
+			got = append(got, plain(h.Text)+"|"+plain(h.Device))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q\nwant\n%q", got, want)
@@ -317,14 +317,14 @@ func TestWhichGPUsAreDrawn(t *testing.T) {
 // A span of another year says so, and the form says when a span ended.
 func TestTheSpanIsOfItsYear(t *testing.T) {
 	now := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
-	at := func(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
+	start := func(year int) time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) }
 	for _, c := range []struct {
 		from, to time.Time
 		want     string
 	}{
-		{at(2020), at(2020).Add(24 * time.Hour), "Wed 1 Jan 2020 00:00 to Thu 2 Jan 2020 00:00"},
-		{at(2026), at(2026).Add(time.Hour), "Thu 1 Jan 00:00 to 01:00"},
-		{at(2026).Add(-time.Hour), at(2026), "Wed 31 Dec 2025 23:00 to Thu 1 Jan 2026 00:00"},
+		{start(2020), start(2020).Add(24 * time.Hour), "Wed 1 Jan 2020 00:00 to Thu 2 Jan 2020 00:00"},
+		{start(2026), start(2026).Add(time.Hour), "Thu 1 Jan 00:00 to 01:00"},
+		{start(2026).Add(-time.Hour), start(2026), "Wed 31 Dec 2025 23:00 to Thu 1 Jan 2026 00:00"},
 	} {
 		if got := spanOf(c.from, c.to, now); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)

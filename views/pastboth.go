@@ -36,25 +36,25 @@ func (p *PastPage) both() *PastBoth {
 		return nil
 	}
 	out := &PastBoth{This: "this span", Other: sentence(b.Name), Labels: []string{"At work", "Held idle", "Energy"}}
-	if b.From.Equal(in.From) && len(in.Drawn) == 1 { // with another device
+	if b.Begin.Equal(in.From) && len(in.Drawn) == 1 { // with another device
 		out.This = sentence(p.name(&in.Drawn[0]))
 	}
 	if in.Price > 0 {
 		out.Labels = append(out.Labels, "Cost")
 	}
-	of := map[string]*[2]history.Usage{}
+	byUser := map[string]*[2]history.Usage{}
 	all := [2]history.Usage{{Joules: gpu.Of(0.0)}, {Joules: gpu.Of(0.0)}}
 	for side, list := range [][]history.Usage{in.Usage, b.Usage} {
 		for _, u := range list {
-			if of[u.Name] == nil { // without a process there, a user drew nothing
-				of[u.Name] = &[2]history.Usage{{Name: u.Name, Joules: gpu.Of(0.0)}, {Name: u.Name, Joules: gpu.Of(0.0)}}
+			if byUser[u.Name] == nil { // without a process there, a user drew nothing
+				byUser[u.Name] = &[2]history.Usage{{Name: u.Name, Joules: gpu.Of(0.0)}, {Name: u.Name, Joules: gpu.Of(0.0)}}
 			}
-			of[u.Name][side] = u
+			byUser[u.Name][side] = u
 			sum := &all[side]
 			sum.Held, sum.Busy, sum.Joules = sum.Held+u.Held, sum.Busy+u.Busy, added(sum.Joules, u.Joules)
 		}
 	}
-	users := slices.SortedFunc(maps.Values(of), func(a, b *[2]history.Usage) int {
+	users := slices.SortedFunc(maps.Values(byUser), func(a, b *[2]history.Usage) int {
 		return cmp.Or(cmp.Compare(b[0].Held+b[1].Held, a[0].Held+a[1].Held), cmp.Compare(a[0].Name+a[1].Name, b[0].Name+b[1].Name))
 	})
 	if len(users) > 1 {
@@ -88,7 +88,7 @@ func added(a, b gpu.Reading[float64]) gpu.Reading[float64] {
 
 // unread returns for how long no device was read in the past part of a grid. It ignores a step or two, which may be only partly
 // within the span.
-func unread(of []history.Series, g history.Grid, now time.Time) time.Duration {
+func unread(series []history.Series, g history.Grid, now time.Time) time.Duration {
 	missing, past := 0, 0
 	for i := range g.Len() {
 		if g.Time(i).Add(g.Step).After(now) {
@@ -96,7 +96,7 @@ func unread(of []history.Series, g history.Grid, now time.Time) time.Duration {
 		}
 		past++
 		read := false
-		for _, s := range of {
+		for _, s := range series {
 			for _, values := range s.Values {
 				read = read || values[i].Count > 0
 			}
@@ -113,14 +113,14 @@ func unread(of []history.Series, g history.Grid, now time.Time) time.Duration {
 
 // figures returns a user's figures in both.
 func (p *PastPage) figures(u *[2]history.Usage) (out []PastBothFigure) {
-	length := func(of func(*history.Usage) time.Duration) {
-		a, b := of(&u[0]), of(&u[1])
+	length := func(figure func(*history.Usage) time.Duration) {
+		a, b := figure(&u[0]), figure(&u[1])
 		out = append(out, PastBothFigure{hours(a), hours(b), Value{Text: moreBy((a - b).Seconds(), span)}})
 	}
 	length(func(u *history.Usage) time.Duration { return u.Busy })
 	length(func(u *history.Usage) time.Duration { return u.Held - u.Busy })
-	amount := func(of func(*history.Usage) gpu.Reading[float64], format func(float64) string) {
-		a, b := of(&u[0]), of(&u[1])
+	amount := func(figure func(*history.Usage) gpu.Reading[float64], format func(float64) string) {
+		a, b := figure(&u[0]), figure(&u[1])
 		f := PastBothFigure{This: show(num(a), format), Other: show(num(b), format), More: Value{Text: "–"}}
 		if a.Present() && b.Present() {
 			f.More.Text = moreBy(a.Or(0)-b.Or(0), format)

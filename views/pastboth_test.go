@@ -25,7 +25,7 @@ func TestPastBoth(t *testing.T) {
 	in := PastInput{
 		From: noon.Add(-2 * time.Hour), To: noon, Price: 0.5,
 		Usage:  []history.Usage{use("ann", 3*time.Hour, 2*time.Hour, 4), use("bob", time.Hour, time.Hour, 0)},
-		Beside: &PastBeside{Name: "the day before", From: noon.Add(-26 * time.Hour), Story: &history.Story{}},
+		Beside: &PastBeside{Name: "the day before", Begin: noon.Add(-26 * time.Hour), Story: &history.Story{}},
 	}
 	in.Now = noon
 	in.Grid = history.Grid{From: in.From, To: in.To, Step: time.Minute}

@@ -153,8 +153,8 @@ func (in *PastInput) known() (first, last time.Time) {
 	point := in.Grid.Len()
 	for i := range in.Series {
 		for _, values := range in.Series[i].Values {
-			if at := slices.IndexFunc(values, func(v store.Value) bool { return v.Count > 0 }); at >= 0 {
-				point = min(point, at)
+			if first := slices.IndexFunc(values, func(v store.Value) bool { return v.Count > 0 }); first >= 0 {
+				point = min(point, first)
 			}
 		}
 	}
@@ -383,11 +383,11 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 	var places []int
 	for i := range list {
 		s := &list[i]
-		to := latest(s.To, latest(s.From, f.From).Add(length/500)) // the thinnest
+		end := latest(s.To, latest(s.From, f.From).Add(length/500)) // the thinnest
 		if s.To.Before(f.From) || s.From.After(f.To) || len(f.Bands) == pastBands {
 			continue
 		}
-		row := free.Take([2]time.Time{s.From, to})
+		row := free.Take([2]time.Time{s.From, end})
 		if row < 0 {
 			continue
 		}
@@ -399,9 +399,9 @@ func (d *PastDevice) bands(in *PastInput, sessions PastSessions, alone bool) {
 			Key: strconv.Itoa(s.PID) + "/" + stamp(s.From), Hue: in.Hues.hueOf(s.User), Name: name, Owner: owner,
 			Title: dots(name, owner, spanOf(s.From.In(zone), s.To.In(zone), in.Now), pidText(s.PID), outcomes[s.Outcome]),
 		}
-		f.Place(&band, s.From, to, false)
+		f.Place(&band, s.From, end, false)
 		const narrowest = 0.022 // that has room for a name
-		if min(f.Share(to), 1)-max(f.Share(s.From), 0) < narrowest {
+		if min(f.Share(end), 1)-max(f.Share(s.From), 0) < narrowest {
 			band.Name, band.Owner = "", ""
 		}
 		names = append(names, name+either(owner == "", "", " ("+owner+")"))

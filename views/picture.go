@@ -31,14 +31,14 @@ func (in *Input) crowd() bool {
 }
 
 // table returns the recent past of a device, or of all for nil. It is empty if none is kept.
-func (in *Input) table(of *gpu.Device, step time.Duration) *recent.Table {
+func (in *Input) table(device *gpu.Device, step time.Duration) *recent.Table {
 	if in.Recent == nil {
 		return new(recent.Table)
 	}
-	if of == nil {
+	if device == nil {
 		return in.Recent("", "", step)
 	}
-	return in.Recent(of.Node, of.UUID, step)
+	return in.Recent(device.Node, device.UUID, step)
 }
 
 // recentAxis returns the time axis of a table. x is whole seconds since the start of a day: new points are appended to paths, and old ones
@@ -130,14 +130,14 @@ const (
 
 // ChosenGPU returns the device that the address names by UUID, index, or words of its name and its node's; nil for none.
 func (in *Input) ChosenGPU() *gpu.Device {
-	asked := strings.Fields(strings.ToLower(in.Choices.Of("gpu")))
+	asked := strings.Fields(strings.ToLower(in.Choices.Get("gpu")))
 	if len(asked) == 0 {
 		return nil
 	}
 	var found *gpu.Device
 	for _, d := range in.devices() {
 		index := strconv.Itoa(d.Index)
-		if strings.EqualFold(d.UUID, in.Choices.Of("gpu")) || len(asked) == 1 && len(in.Nodes) == 1 && asked[0] == index || strings.EqualFold(plain(in.name(d)), in.Choices.Of("gpu")) {
+		if strings.EqualFold(d.UUID, in.Choices.Get("gpu")) || len(asked) == 1 && len(in.Nodes) == 1 && asked[0] == index || strings.EqualFold(plain(in.name(d)), in.Choices.Get("gpu")) {
 			return d
 		}
 		text := strings.ToLower(d.Node + " gpu " + d.Name + " " + d.UUID)
@@ -245,19 +245,19 @@ func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
 	c.Kept = in.kept("gpu")
 	chosen := in.ChosenGPU()
 	if chosen == nil {
-		c.Unknown = clean(in.Choices.Of("gpu"), longestName)
+		c.Unknown = clean(in.Choices.Get("gpu"), longestName)
 	}
 	if !in.crowd() {
-		for _, of := range devices {
-			c.Options = append(c.Options, PictureOption{of.UUID, in.name(of), d != nil && same(of, d)})
+		for _, device := range devices {
+			c.Options = append(c.Options, PictureOption{device.UUID, in.name(device), d != nil && same(device, d)})
 		}
 		return c
 	}
 	if chosen != nil {
 		c.Asked = plain(in.name(chosen))
 	}
-	for _, of := range devices[:min(len(devices), mostOptions)] {
-		c.Names = append(c.Names, plain(in.name(of)))
+	for _, device := range devices[:min(len(devices), mostOptions)] {
+		c.Names = append(c.Names, plain(in.name(device)))
 	}
 	return c
 }
@@ -499,8 +499,8 @@ func (p *Picture) bandsOf(in *Input, workers []recent.Working, table recentTable
 		}
 		used = max(used, row+1)
 		for i, v := range b.Visits {
-			if to := spans[i][1]; !to.Before(table.steps.From) {
-				p.Field.Bands = append(p.Field.Bands, p.band(&b, i, v, to))
+			if end := spans[i][1]; !end.Before(table.steps.From) {
+				p.Field.Bands = append(p.Field.Bands, p.band(&b, i, v, end))
 				rowOf = append(rowOf, row)
 			}
 		}
@@ -533,15 +533,15 @@ func visitEnd(v recent.Visit, table recentTable) time.Time {
 	return v.To
 }
 
-func (p *Picture) band(b *banded, n int, v recent.Visit, to time.Time) picture.Band {
+func (p *Picture) band(b *banded, n int, v recent.Visit, end time.Time) picture.Band {
 	name := cmp.Or(clean(b.Name, longestName), someProcess.text)
 	owner := clean(b.User, longestName)
 	if b.devices > 1 {
 		owner = dots(owner, gpuCount(b.devices))
 	}
 	out := picture.Band{Key: b.Name + "/" + b.User + "/" + strconv.Itoa(n), Hue: b.hue, Accused: b.accused, Name: name, Owner: owner, Title: dots(name, owner)}
-	p.Field.Place(&out, v.From, to, v.Open)
-	if p.Field.Share(to)-p.Field.Share(latest(v.From, p.Field.From)) < shortestNamed {
+	p.Field.Place(&out, v.From, end, v.Open)
+	if p.Field.Share(end)-p.Field.Share(latest(v.From, p.Field.From)) < shortestNamed {
 		out.Name, out.Owner = "", ""
 	}
 	return out
@@ -734,38 +734,38 @@ func (p *Picture) flags(in *Input, d *gpu.Device) {
 	}
 	a := p.Field.Axis
 	var list []alert.Alert
-	for _, of := range slices.Concat(in.Alerts, in.PastAlerts) {
-		about := d == nil || !of.About() || of.Device.Node == d.Node && of.Device.UUID == d.UUID
-		if about && of.Severity != alert.Info && of.Since.After(a.From) && of.Since.Before(a.To) {
-			list = append(list, of)
+	for _, alarm := range slices.Concat(in.Alerts, in.PastAlerts) {
+		about := d == nil || !alarm.About() || alarm.Device.Node == d.Node && alarm.Device.UUID == d.UUID
+		if about && alarm.Severity != alert.Info && alarm.Since.After(a.From) && alarm.Since.Before(a.To) {
+			list = append(list, alarm)
 		}
 	}
 	slices.SortStableFunc(list, func(x, y alert.Alert) int {
 		return cmp.Or(y.Severity.Rank()-x.Severity.Rank(), y.Since.Compare(x.Since))
 	})
 	var flags, marks []reach // on a wide and on a narrow picture
-	for i, of := range list[:min(len(list), mostFlags)] {
-		title := clean(inWords.Replace(of.Rule), longestName)
+	for i, alarm := range list[:min(len(list), mostFlags)] {
+		title := clean(inWords.Replace(alarm.Rule), longestName)
 		text := clean(title, longestFlag)
-		if d == nil && of.About() {
-			text = clean(in.alertOn(&of, longestFlag/2)+" "+title, longestFlag)
-			title = in.alertOn(&of, longestName) + " " + title
+		if d == nil && alarm.About() {
+			text = clean(in.alertOn(&alarm, longestFlag/2)+" "+title, longestFlag)
+			title = in.alertOn(&alarm, longestName) + " " + title
 		}
 		f := picture.Flag{
-			Key: of.ID, Level: either(of.Severity == alert.Critical, "bad", "warn"), Text: text, Title: title, X: a.Percent(of.Since), Left: a.Share(of.Since) > .5,
-			Line: "M" + strconv.Itoa(a.X(of.Since)) + " " + exact(p.whoHeight()+float64(i)*20) + "V" + exact(pictureFloor),
+			Key: alarm.ID, Level: either(alarm.Severity == alert.Critical, "bad", "warn"), Text: text, Title: title, X: a.Percent(alarm.Since), Left: a.Share(alarm.Since) > .5,
+			Line: "M" + strconv.Itoa(a.X(alarm.Since)) + " " + exact(p.whoHeight()+float64(i)*20) + "V" + exact(pictureFloor),
 			Y:    exact(p.whoHeight() + float64(i)*22 + 2),
 		}
 		width := 30 + 13*len([]rune(text))/2
 		f.Width = strconv.Itoa(width)
 		p.Field.Flags = append(p.Field.Flags, f)
-		from := a.Share(of.Since)
+		from := a.Share(alarm.Since)
 		to := from + float64(width)/narrowest
 		if f.Left {
 			from, to = from-float64(width)/narrowest, from
 		}
 		flags = append(flags, reach{from, to})
-		marks = append(marks, reach{a.Share(of.Since) - halfMark, a.Share(of.Since) + halfMark})
+		marks = append(marks, reach{a.Share(alarm.Since) - halfMark, a.Share(alarm.Since) + halfMark})
 	}
 	p.giveRoom(flags, marks)
 }

@@ -103,8 +103,8 @@ func newWalk(node string, cards int, seed uint64) *walk {
 	return w
 }
 
-func (w *walk) next(at time.Time) *gpu.Snapshot {
-	s := &gpu.Snapshot{Node: w.node, Time: at, Source: gpu.SourceSimulated}
+func (w *walk) next(when time.Time) *gpu.Snapshot {
+	s := &gpu.Snapshot{Node: w.node, Time: when, Source: gpu.SourceSimulated}
 	for i := range w.cards {
 		c := &w.cards[i]
 		c.watts = min(max(c.watts+40*w.NormFloat64(), 15), 595)
@@ -145,11 +145,11 @@ func pathsOf(in *Input) map[string]string {
 	for name, f := range fields {
 		for _, l := range f.Lanes {
 			where := fmt.Sprint(name, " ", l.Key, l.Scale, " ")
-			for _, of := range l.Layers {
-				out[where+"of "+of.Key] = of.Path
+			for _, layer := range l.Layers {
+				out[where+"of "+layer.Key] = layer.Path
 			}
-			for _, of := range slices.Concat(l.Areas, l.Lines) {
-				out[where+of.Class+of.Key] = of.D
+			for _, path := range slices.Concat(l.Areas, l.Lines) {
+				out[where+path.Class+path.Key] = path.D
 			}
 		}
 	}
@@ -218,7 +218,7 @@ func TestAbsentIsAGap(t *testing.T) {
 }
 
 // heightOf is the height of an area's upper edge at a place.
-func heightOf(t *testing.T, path string, at int) float64 {
+func heightOf(t *testing.T, path string, place int) float64 {
 	t.Helper()
 	for _, part := range strings.Split(path, "M")[1:] {
 		var n []int
@@ -228,8 +228,8 @@ func heightOf(t *testing.T, path string, at int) float64 {
 		}
 		x, y := n[0], n[1]
 		for i := 2; i < len(n); i += 2 {
-			if n[i] > 0 && at > x && at <= x+n[i] {
-				return float64(y) + float64(n[i+1])*float64(at-x)/float64(n[i])
+			if n[i] > 0 && place > x && place <= x+n[i] {
+				return float64(y) + float64(n[i+1])*float64(place-x)/float64(n[i])
 			}
 			x, y = x+n[i], y+n[i+1]
 		}
@@ -311,9 +311,9 @@ func TestWhichGPUThePictureIsAbout(t *testing.T) {
 	few[0].Devices[1].Power.Draw = gpu.Of[gpu.Watts](599)
 	many := []*gpu.Snapshot{newWalk("gx-1", 8, 1).next(begun), newWalk("gx-2", 8, 2).next(begun)}
 	for _, tt := range []struct {
-		of    []*gpu.Snapshot
-		asked string
-		want  string
+		snapshots []*gpu.Snapshot
+		asked     string
+		want      string
 	}{
 		{few, "", "n/GPU-n-0"}, // none leads: the same each time
 		{few, "GPU-n-2", "n/GPU-n-2"},
@@ -325,10 +325,10 @@ func TestWhichGPUThePictureIsAbout(t *testing.T) {
 		{many, "gpu-gx-2-5", "gx-2/GPU-gx-2-5"},
 		{many, "gx-2 5", "gx-2/GPU-gx-2-5"},
 	} {
-		in := dr.see(tt.of...)
+		in := dr.see(tt.snapshots...)
 		in.Asked = map[string][]string{"gpu": {tt.asked}}
 		if got := newPicture(in).Key; got != tt.want {
-			t.Errorf("%d nodes, %q: it is about %s, want %s", len(tt.of), tt.asked, got, tt.want)
+			t.Errorf("%d nodes, %q: it is about %s, want %s", len(tt.snapshots), tt.asked, got, tt.want)
 		}
 	}
 }
@@ -338,8 +338,8 @@ func TestManyGPUs(t *testing.T) {
 	dr, a, b := newDrawing(), newWalk("gx-1", 8, 1), newWalk("gx-2", 8, 2)
 	var in *Input
 	for i := range 60 {
-		at := begun.Add(time.Duration(i) * time.Second)
-		in = dr.see(a.next(at), b.next(at))
+		when := begun.Add(time.Duration(i) * time.Second)
+		in = dr.see(a.next(when), b.next(when))
 	}
 	names := func(ends []picture.End) (out []string) {
 		for _, e := range ends {
@@ -375,12 +375,12 @@ func TestFlags(t *testing.T) {
 	for i := range 300 {
 		in = dr.see(w.next(begun.Add(time.Duration(i) * time.Second)))
 	}
-	of := func(id string, severity alert.Severity, device int, after time.Duration) alert.Alert {
+	alarm := func(id string, severity alert.Severity, device int, after time.Duration) alert.Alert {
 		return alert.Alert{ID: id, Rule: "throttled_by_heat", Severity: severity, State: alert.Firing, Device: in.Nodes[0].Devices[device].Identity, Since: begun.Add(after)}
 	}
 	in.Asked = map[string][]string{"gpu": {"1"}}
-	in.Alerts = []alert.Alert{of("a", alert.Warning, 1, time.Minute), of("other", alert.Critical, 0, time.Minute), of("info", alert.Info, 1, time.Minute)}
-	in.PastAlerts = []alert.Alert{of("b", alert.Critical, 1, 2*time.Minute), of("old", alert.Critical, 1, -time.Hour)}
+	in.Alerts = []alert.Alert{alarm("a", alert.Warning, 1, time.Minute), alarm("other", alert.Critical, 0, time.Minute), alarm("info", alert.Info, 1, time.Minute)}
+	in.PastAlerts = []alert.Alert{alarm("b", alert.Critical, 1, 2*time.Minute), alarm("old", alert.Critical, 1, -time.Hour)}
 	var got []string
 	for _, f := range newPicture(in).Field.Flags {
 		got = append(got, f.Key+" "+f.Level+" "+f.Text)
@@ -392,7 +392,7 @@ func TestFlags(t *testing.T) {
 
 // The name of a limit is covered neither by flags nor, on a phone, by the marks that stand for them, and it is not cut off.
 func TestTheNameOfALimitHasRoom(t *testing.T) {
-	for name, of := range map[string]struct {
+	for name, tt := range map[string]struct {
 		flags, marks []reach
 		x, anchor    string
 	}{
@@ -404,9 +404,9 @@ func TestTheNameOfALimitHasRoom(t *testing.T) {
 		"everywhere":        {[]reach{{0, .5}, {.5, 1}}, nil, "6", ""},
 	} {
 		p := Picture{Field: picture.Field{Lanes: []picture.Lane{{Key: "power", Limit: picture.Limit{Y: "1%", X: limitPlaces[0].x}}}}}
-		p.giveRoom(of.flags, of.marks)
-		if l := p.Field.Lanes[0].Limit; l.X != of.x || l.Anchor != of.anchor {
-			t.Errorf("%s: it stands at %s %s, want %s %s", name, l.X, l.Anchor, of.x, of.anchor)
+		p.giveRoom(tt.flags, tt.marks)
+		if l := p.Field.Lanes[0].Limit; l.X != tt.x || l.Anchor != tt.anchor {
+			t.Errorf("%s: it stands at %s %s, want %s %s", name, l.X, l.Anchor, tt.x, tt.anchor)
 		}
 	}
 }
@@ -416,10 +416,10 @@ func TestSharedIsWhole(t *testing.T) {
 	for _, several := range []bool{false, true} {
 		var in *Input
 		for i := range 60 {
-			at := begun.Add(time.Duration(i) * time.Second)
-			snaps := []*gpu.Snapshot{a.next(at)}
+			when := begun.Add(time.Duration(i) * time.Second)
+			snaps := []*gpu.Snapshot{a.next(when)}
 			if several {
-				snaps = append(snaps, b.next(at))
+				snaps = append(snaps, b.next(when))
 			}
 			in = dr.see(snaps...)
 		}
@@ -432,9 +432,9 @@ func TestSharedIsWhole(t *testing.T) {
 			if err := wellFormed(out.Bytes()); err != nil {
 				t.Errorf("%v\n%s", err, out.String())
 			}
-			for _, has := range []string{"Simulated", "gpuwhy", `width="1200" height="630"`, "train.py &lt;b&gt;"} {
-				if !strings.Contains(out.String(), has) {
-					t.Errorf("it lacks %q", has)
+			for _, want := range []string{"Simulated", "gpuwhy", `width="1200" height="630"`, "train.py &lt;b&gt;"} {
+				if !strings.Contains(out.String(), want) {
+					t.Errorf("it lacks %q", want)
 				}
 			}
 			if strings.Contains(out.String(), "class=") || strings.Contains(out.String(), "style=") || strings.Contains(out.String(), "NaN") {
@@ -455,11 +455,11 @@ func wellFormed(text []byte) error {
 		if err != nil {
 			return err
 		}
-		if of, is := token.(xml.StartElement); is {
+		if element, is := token.(xml.StartElement); is {
 			seen := map[xml.Name]bool{}
-			for _, a := range of.Attr {
+			for _, a := range element.Attr {
 				if seen[a.Name] {
-					return fmt.Errorf("<%s> has %s twice", of.Name.Local, a.Name.Local)
+					return fmt.Errorf("<%s> has %s twice", element.Name.Local, a.Name.Local)
 				}
 				seen[a.Name] = true
 			}

@@ -181,7 +181,7 @@ func processForm(p ProcessesPage) templ.Component {
 			templ_7745c5c3_Var7 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		of := p.in.Choices
+		choices := p.in.Choices
 		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<form class=\"filters\" method=\"get\" action=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
@@ -200,9 +200,9 @@ func processForm(p ProcessesPage) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var9 string
-		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(of.Of("q"))
+		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs(choices.Get("q"))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `process.templ`, Line: 33, Col: 64}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `process.templ`, Line: 33, Col: 70}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 		if templ_7745c5c3_Err != nil {
@@ -212,19 +212,19 @@ func processForm(p ProcessesPage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chooser("gpu", "Any GPU", of.Of("gpu"), p.GPUs).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chooser("gpu", "Any GPU", choices.Get("gpu"), p.GPUs).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chooser("user", "Any user", of.Of("user"), p.Users).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chooser("user", "Any user", choices.Get("user"), p.Users).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chooser("place", "Any place", of.Of("place"), p.Places).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chooser("place", "Any place", choices.Get("place"), p.Places).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chooser("group", "Grouped by job", of.Of("group"), processGroups).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chooser("group", "Grouped by job", choices.Get("group"), processGroups).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -232,7 +232,7 @@ func processForm(p ProcessesPage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = chooser("sort", "Sort by power", of.Of("sort"), processSorts()).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = chooser("sort", "Sort by power", choices.Get("sort"), processSorts()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1572,7 +1572,7 @@ func processFact(f ProcessFact) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if !f.At.IsZero() {
+		if !f.Started.IsZero() {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 139, "<span class=\"note\" data-key=\"since\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1586,7 +1586,7 @@ func processFact(f ProcessFact) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = momentIn(f.At).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = momentIn(f.Started).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -170,7 +170,7 @@ func (r *ProcessRow) dress(in *Input) {
 	r.oldest.dress(in)
 	r.Key, r.Hue, r.Name, r.Command, r.User, r.Place = first.Key, first.Hue, first.Name, first.Command, first.User, first.Place
 	r.Running, r.Started = r.oldest.Running, r.oldest.Started
-	r.GPUs, r.Open = placesOf(all, len(in.Nodes) > 1), in.With("process", first.Key)
+	r.GPUs, r.Open = placesOf(all, len(in.Nodes) > 1), in.Link("process", first.Key)
 	r.Power = sumText(all, func(p *Process) number { return p.watts }, watts)
 	r.Memory = sumText(all, func(p *Process) number { return mebi(p.p.Memory) }, memory)
 	r.Use = rangeText(all, func(p *Process) number { return engineShare(p.p) }, percent)
@@ -182,7 +182,7 @@ func (r *ProcessRow) dress(in *Input) {
 	if r.grouping == "user" {
 		r.Name, r.Command, r.Place, r.End = first.User, Value{}, Value{Text: either(len(all) == 1, first.Place.Text, "")}, ""
 		r.Key, r.Many = "of "+first.User.Text, processCount(pids(all))
-		r.Open = in.With("group", "none", "user", first.User.Text, "from", "")
+		r.Open = in.Link("group", "none", "user", first.User.Text, "from", "")
 	}
 }
 
@@ -319,14 +319,14 @@ func (p *Process) wanted(address Choices) bool {
 	contains := func(v Value, text string) bool {
 		return v.Mark != Missing && strings.Contains(strings.ToLower(v.Text), text)
 	}
-	for word := range strings.FieldsSeq(strings.ToLower(address.Of("q"))) {
+	for word := range strings.FieldsSeq(strings.ToLower(address.Get("q"))) {
 		if p.PID != word && (!strings.Contains(p.GPU, "/") || !strings.Contains(strings.ToLower(p.GPU), word)) && !contains(p.Name, word) && !contains(p.Command, word) && !contains(p.User, word) && !contains(p.Place, word) {
 			return false
 		}
 	}
 	same := func(asked string, texts ...string) bool { return asked == "" || slices.Contains(texts, asked) }
 	label, _, _ := strings.Cut(p.GPU, " ")
-	return same(address.Of("gpu"), label, p.d.UUID) && same(address.Of("user"), p.User.Text) && same(address.Of("place"), p.Place.Text)
+	return same(address.Get("gpu"), label, p.d.UUID) && same(address.Get("user"), p.User.Text) && same(address.Get("place"), p.Place.Text)
 }
 
 // newProcessTable groups, sorts and pages processes as the address asks.
@@ -341,7 +341,7 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []*Process) ProcessTa
 
 // sortedTable returns the table without rows, and the bare rows of all selected processes.
 func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (ProcessTable, []*ProcessRow) {
-	rows := grouped(list, in.Choices.Of("group"))
+	rows := grouped(list, in.Choices.Get("group"))
 	t := ProcessTable{Missing: newUnlisted(devices, in.name)}
 	t.sort(in.Choices, rows)
 	t.Count = newProcessCount(all, list, rows, len(devices) > 0, t.Missing != "")
@@ -361,7 +361,7 @@ func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (Proces
 
 // sort orders rows as the address asks; by default the highest power draw first.
 func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
-	asked := cmp.Or(address.Of("sort"), "power")
+	asked := cmp.Or(address.Get("sort"), "power")
 	if !slices.ContainsFunc(processColumns, func(c struct {
 		key, label string
 		down       bool
@@ -374,7 +374,7 @@ func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
 	for _, c := range processColumns {
 		head, down := ProcessColumn{Key: c.key, Label: c.label}, c.down
 		if c.key == asked {
-			switch address.Of("dir") {
+			switch address.Get("dir") {
 			case "up":
 				down = false
 			case "down":
@@ -394,7 +394,7 @@ func (t *ProcessTable) sort(address Choices, rows []*ProcessRow) {
 		if down != c.down {
 			dir = either(down, "down", "up")
 		}
-		head.Sort = address.With("sort", either(c.key == "power", "", c.key), "dir", dir, "from", "")
+		head.Sort = address.Link("sort", either(c.key == "power", "", c.key), "dir", dir, "from", "")
 		t.Columns = append(t.Columns, head)
 	}
 }
@@ -432,7 +432,7 @@ func newProcessBlock(in *Input, devices []*gpu.Device, all []*Process) ProcessBl
 	b := ProcessBlock{ProcessTable: t, All: in.BasePath + "processes"}
 	b.Rows = dressed(&plain, rows[:min(len(rows), fewProcesses)])
 	for i := range b.Rows {
-		b.Rows[i].Open = in.With("process", b.Rows[i].Key)
+		b.Rows[i].Open = in.Link("process", b.Rows[i].Key)
 	}
 	for i := range b.Columns {
 		b.Columns[i].Sort = ""
@@ -486,7 +486,7 @@ func NewProcessesPage(in Input) ProcessesPage {
 	}
 	p.Users, p.Places = choicesOf(users), choicesOf(places)
 	for _, name := range []string{"dir", "kiosk"} {
-		if v := in.Choices.Of(name); v != "" {
+		if v := in.Choices.Get(name); v != "" {
 			p.Kept = append(p.Kept, Choice{name, v})
 		}
 	}
@@ -540,23 +540,23 @@ type ProcessFacts struct {
 
 // A ProcessFact is one fact about a process.
 type ProcessFact struct {
-	Label string
-	Value Value
-	At    time.Time // when the process started, if the fact is a duration; zero otherwise
-	Means string
-	Copy  string // text to copy; may be empty
+	Label   string
+	Value   Value
+	Started time.Time // when the process started, if the fact is a duration; zero otherwise
+	Means   string
+	Copy    string // text to copy; may be empty
 }
 
 // newProcessDialog makes the dialog about the process that the address selects; nil if it selects none.
 func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
-	key := in.Choices.Of("process")
+	key := in.Choices.Get("process")
 	if key == "" {
 		return nil
 	}
 	for _, p := range all {
 		p.dress(in)
 	}
-	out := &ProcessDialog{Close: in.With("process", "")}
+	out := &ProcessDialog{Close: in.Link("process", "")}
 	i := slices.IndexFunc(all, func(p *Process) bool { return p.Key == key })
 	if i < 0 {
 		parts := strings.Split(key, "/")
@@ -576,7 +576,7 @@ func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
 		}
 		group = append(group, o)
 		if j != i {
-			out.Others = append(out.Others, Link{string(in.With("process", o.Key)), o.Name.Text + ", pid" + nbsp + o.PID + ", " + in.name(o.d)})
+			out.Others = append(out.Others, Link{string(in.Link("process", o.Key)), o.Name.Text + ", pid" + nbsp + o.PID + ", " + in.name(o.d)})
 		}
 	}
 	const most = 20
@@ -624,7 +624,7 @@ func newProcessFacts(p *Process) []ProcessFacts {
 		{Label: "Type", Value: Value{Text: p.Type}, Means: "Compute or graphics, according to the driver."},
 	}
 	if started, ok := f.Started.Get(); ok {
-		what[3].At = started
+		what[3].Started = started
 	}
 	if !f.Exists.Or(true) {
 		what = append(what, ProcessFact{Label: "Ended", Value: Value{Text: "yes"}, Means: "Its memory belongs to no process now."})

@@ -941,7 +941,7 @@ func moreMenu(s Shell) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var40 templ.SafeURL
-			templ_7745c5c3_Var40, templ_7745c5c3_Err = templ.JoinURLErrs(s.in.Choices.With("kiosk", "1"))
+			templ_7745c5c3_Var40, templ_7745c5c3_Err = templ.JoinURLErrs(s.in.Choices.Link("kiosk", "1"))
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `shell.templ`, Line: 191, Col: 45}
 			}

@@ -178,18 +178,18 @@ func TestPaceOfThePage(t *testing.T) {
 	in := input(machine("eight"), "why")
 	in.Interval = 5 * time.Second
 	for _, tt := range []struct {
-		of   *insight.Fleet
-		want []string
+		fleet *insight.Fleet
+		want  []string
 	}{
 		{nil, []string{`data-interval="5"`, "every 5\u00a0s", "one reading every 5\u00a0s"}},
 		{insight.NewFleet(every("a", time.Minute)), []string{`data-interval="60"`, "every 60\u00a0s"}},
 		{insight.NewFleet(every("a", time.Minute), every("b", time.Second)), []string{`data-interval="1"`, "every 1 to 60\u00a0s"}},
 	} {
-		in.Fleet = tt.of
+		in.Fleet = tt.fleet
 		html := render(t, NewAboutPage(in))
 		for _, text := range tt.want {
 			if !strings.Contains(html, text) {
-				t.Errorf("of %d nodes, the page lacks %q", len(tt.of.Moments()), text)
+				t.Errorf("of %d nodes, the page lacks %q", len(tt.fleet.Moments()), text)
 			}
 		}
 	}

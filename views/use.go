@@ -89,12 +89,12 @@ func newUse(d *gpu.Device, title string, whole number, parts []usePart, reason *
 			Path: root + p.path, Format: p.format, Label: p.label, Value: show(unexplained(p.value), formats[p.format]), Means: p.means, Else: p.orElse,
 		})})
 	}
-	from, _, _ := strings.Cut(parts[0].path, ".")
+	group, _, _ := strings.Cut(parts[0].path, ".")
 	out.Facts[len(parts)-1].Why = new(ownFact(d, DeviceFact{
-		Path: root + from + ".reason_text", Format: "text", Value: shown(gpu.Of(cmp.Or(reason, new(attribute.Reason)).Text()), longestSentence), Else: new(""),
+		Path: root + group + ".reason_text", Format: "text", Value: shown(gpu.Of(cmp.Or(reason, new(attribute.Reason)).Text()), longestSentence), Else: new(""),
 	}))
 	out.Facts = append(out.Facts, UseFact{DeviceFact: ownFact(d, DeviceFact{
-		Path: root + from + ".coverage_percent", Format: "percent", Label: "Explained", Value: show(unexplained(num(coverage)), percent), Else: new(""),
+		Path: root + group + ".coverage_percent", Format: "percent", Label: "Explained", Value: show(unexplained(num(coverage)), percent), Else: new(""),
 	})})
 	return out
 }

@@ -15,7 +15,7 @@ type Value struct {
 	Text  string
 	Mark  Mark
 	Title string // explains the Mark
-	At    string // the moment in Text, as RFC 3339; empty if there is none
+	Stamp string // the moment in Text, as RFC 3339; empty if there is none
 }
 
 // A Mark flags values that are missing or doubtful.
@@ -62,7 +62,7 @@ func shown(r gpu.Reading[string], limit int) Value {
 
 // split splits the text of a value around its moment.
 func (v Value) split() (before, clock, after string) {
-	t, err := time.Parse(time.RFC3339, v.At)
+	t, err := time.Parse(time.RFC3339, v.Stamp)
 	if err != nil {
 		return v.Text, "", ""
 	}

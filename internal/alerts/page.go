@@ -27,7 +27,7 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 	in.Choices = views.Choices{Path: in.BasePath + "alerts", Asked: r.URL.Query()}
 	page := views.AlertsInput{
 		Input: in,
-		From:  first,
+		First: first,
 		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
 			p, _ := f.Device(a.Device.Node, a.Device.UUID)
 			return p.Why

@@ -12,9 +12,9 @@ import (
 
 // simulated returns a reading of a simulated machine, indexed as the sampler
 // does.
-func simulated(tb testing.TB, profile string, at time.Time) []*insight.Moment {
+func simulated(tb testing.TB, profile string, when time.Time) []*insight.Moment {
 	tb.Helper()
-	nodes, err := sim.Nodes(profile, func() time.Time { return at })
+	nodes, err := sim.Nodes(profile, func() time.Time { return when })
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func simulated(tb testing.TB, profile string, at time.Time) []*insight.Moment {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		s.Time, s.Node = at, source.Node()
+		s.Time, s.Node = when, source.Node()
 		for i := range s.Devices {
 			s.Devices[i].Index, s.Devices[i].Node = i, s.Node
 		}
@@ -57,14 +57,14 @@ func BenchmarkScrape(b *testing.B) {
 				header.Set("Accept-Encoding", "gzip")
 				name = m.name + "/gzip"
 			}
-			at := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
-			moments := simulated(b, m.profile, at)
+			when := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
+			moments := simulated(b, m.profile, when)
 			newest := insight.NewFleet(moments...)
 			e, err := New(Config{
 				Newest:   func() *insight.Fleet { return newest },
 				Self:     func() Self { return Self{} },
 				Interval: 5 * time.Second,
-				Now:      func() time.Time { return at },
+				Now:      func() time.Time { return when },
 			})
 			if err != nil {
 				b.Fatal(err)

@@ -75,7 +75,7 @@ type family struct {
 // A series is a metric with all that it points to, in one piece of memory.
 type series[V any] struct {
 	metric dto.Metric
-	of     V
+	typed  V
 	value  float64
 }
 
@@ -92,18 +92,18 @@ func newFamily(name, help string, counts bool, room int) *family {
 }
 
 // add adds a series, with its time where series have one.
-func (f *family) add(labels []*dto.LabelPair, v float64, at *int64) {
+func (f *family) add(labels []*dto.LabelPair, v float64, stamp *int64) {
 	var m *dto.Metric
 	if f.counts {
 		s := next(f, &f.counters)
-		m, s.value, s.of.Value = &s.metric, v, &s.value
-		m.Counter = &s.of
+		m, s.value, s.typed.Value = &s.metric, v, &s.value
+		m.Counter = &s.typed
 	} else {
 		s := next(f, &f.gauges)
-		m, s.value, s.of.Value = &s.metric, v, &s.value
-		m.Gauge = &s.of
+		m, s.value, s.typed.Value = &s.metric, v, &s.value
+		m.Gauge = &s.typed
 	}
-	m.Label, m.TimestampMs = labels, at
+	m.Label, m.TimestampMs = labels, stamp
 	f.out.Metric = append(f.out.Metric, m)
 }
 
@@ -126,16 +126,16 @@ type base struct {
 
 // collect makes a family of each row, with the series of all subjects. A doubtful
 // reading has no series there. If doubtful is not nil, it has one in that family.
-func collect[T any](b *builder, rows []Row[T], subjects []T, of func(T) base, ok func(T) bool, doubtful *family) {
+func collect[T any](b *builder, rows []Row[T], subjects []T, baseOf func(T) base, ok func(T) bool, doubtful *family) {
 	for i := range rows {
 		r := &rows[i]
 		f := newFamily(r.name, r.help, r.counts(), len(subjects))
 		var labels []*dto.LabelPair // of the subject
-		var at *int64
+		var stamp *int64
 		doubted := false
 		emit := func(v gpu.Reading[float64], values ...string) {
 			if n, ok := v.Trusted(); ok {
-				f.add(b.labels(labels, r.labels, values), r.unit.ours(n), at)
+				f.add(b.labels(labels, r.labels, values), r.unit.ours(n), stamp)
 			}
 			doubted = doubted || v.Quality() == gpu.Doubtful
 		}
@@ -143,16 +143,16 @@ func collect[T any](b *builder, rows []Row[T], subjects []T, of func(T) base, ok
 			if !r.always && !ok(s) {
 				continue
 			}
-			subject := of(s)
-			labels, at, doubted = subject.labels, b.timeOf(r.always, &subject), false
-			if r.at != nil {
-				if t := r.at(s); !t.IsZero() {
-					at = b.time(t)
+			subject := baseOf(s)
+			labels, stamp, doubted = subject.labels, b.timeOf(r.always, &subject), false
+			if r.readAt != nil {
+				if t := r.readAt(s); !t.IsZero() {
+					stamp = b.time(t)
 				}
 			}
 			r.each(s, emit)
 			if doubted && doubtful != nil {
-				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1, at)
+				doubtful.add(b.labels(labels, doubtfulRow.labels, []string{r.name}), 1, stamp)
 			}
 		}
 		b.close(f)
@@ -160,19 +160,19 @@ func collect[T any](b *builder, rows []Row[T], subjects []T, of func(T) base, ok
 }
 
 // timeOf is the time of a row's series: what is always known is told by the snapshot.
-func (b *builder) timeOf(always bool, of *base) *int64 {
+func (b *builder) timeOf(always bool, subject *base) *int64 {
 	if always {
-		return of.told
+		return subject.told
 	}
-	return of.read
+	return subject.read
 }
 
 // collectOf makes the families of a table whose subjects belong to one node each, and are of one time.
-func collectOf[T any](b *builder, rows []Row[T], subjects []T, of func(T) (node string, at time.Time)) {
+func collectOf[T any](b *builder, rows []Row[T], subjects []T, origin func(T) (node string, read time.Time)) {
 	collect(b, rows, subjects, func(s T) base {
-		node, t := of(s)
-		at := b.time(t)
-		return base{[]*dto.LabelPair{b.pair("node", node)}, at, at}
+		node, t := origin(s)
+		stamp := b.time(t)
+		return base{[]*dto.LabelPair{b.pair("node", node)}, stamp, stamp}
 	}, func(T) bool { return true }, nil)
 }
 

@@ -88,10 +88,10 @@ var dcgmForms = map[string]dcgmForm{
 }
 
 // overLinks adds a count up over the links that report it.
-func overLinks(of func(*gpu.Link) gpu.Reading[uint64]) func(*device) gpu.Reading[float64] {
+func overLinks(count func(*gpu.Link) gpu.Reading[uint64]) func(*device) gpu.Reading[float64] {
 	return func(d *device) (sum gpu.Reading[float64]) {
 		for i := range d.NVLink.Links {
-			if n, ok := of(&d.NVLink.Links[i]).Trusted(); ok {
+			if n, ok := count(&d.NVLink.Links[i]).Trusted(); ok {
 				sum = gpu.Of(sum.Or(0) + float64(n))
 			}
 		}
@@ -146,17 +146,17 @@ func (b *builder) dcgm(devices []*device) {
 			if d.State != gpu.StateOK && !r.always || d.Vendor != gpu.NVIDIA {
 				continue
 			}
-			at := b.timeOf(r.always, &d.base)
+			stamp := b.timeOf(r.always, &d.base)
 			if form.part != nil && len(d.parts) > 0 { // as dcgm-exporter: the parts, not the whole
 				for _, p := range d.parts {
 					if n, ok := form.part(p.instance).Trusted(); ok {
-						f.add(p.labels, form.unit.dcgm(float64(n)), at)
+						f.add(p.labels, form.unit.dcgm(float64(n)), stamp)
 					}
 				}
 				continue
 			}
 			if n, ok := form.value(d).Trusted(); ok {
-				f.add(d.dcgmLabels, form.unit.dcgm(n), at)
+				f.add(d.dcgmLabels, form.unit.dcgm(n), stamp)
 			}
 		}
 		b.close(f)

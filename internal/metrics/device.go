@@ -79,11 +79,11 @@ var gpm = strings.NewReplacer(" (", ": NVML_GPM_METRIC_", ")", "")
 func fromCatalog(r *catalog.Row) Row[*device] {
 	out := Row[*device]{
 		name: r.Metric, unit: units[r.Unit], help: r.Help, absent: r.Absent, otel: r.OTel, always: r.Always, forms: newOTelForms(r.Metric, r.OTel),
-		from: gpm.Replace(cmp.Or(r.From.Of(gpu.SourceNVML), r.From.Of(gpu.SourceAMD))), dcgm: newDCGMForm(r),
+		source: gpm.Replace(cmp.Or(r.From.Of(gpu.SourceNVML), r.From.Of(gpu.SourceAMD))), dcgm: newDCGMForm(r),
 	}
 	if r.Measured != nil {
-		out.from += "; " + r.Measured.Of(gpu.SourceNVML)
-		out.at = func(d *device) time.Time { return d.Activity.PCIeMeasuredAt.Or(time.Time{}) }
+		out.source += "; " + r.Measured.Of(gpu.SourceNVML)
+		out.readAt = func(d *device) time.Time { return d.Activity.PCIeMeasuredAt.Or(time.Time{}) }
 	}
 	switch {
 	case r.List != "":
@@ -120,7 +120,7 @@ var stateRows = []Row[*device]{
 		name: "gpuwhy_gpu_info", always: true, unit: Number,
 		labels: []string{"gpu", "name", "vendor", "source", "pci_bus_id", "driver_version", "architecture", "vbios", "serial"},
 		help:   "Identity of a device: gpu is its index; source is simulated for a made-up device and recorded for a recording. Always 1.",
-		from:   "nvmlDeviceGetName and others",
+		source: "nvmlDeviceGetName and others",
 		otel:   "hw.id, hw.name, hw.vendor, hw.serial_number, hw.driver_version, hw.firmware_version",
 		each: func(d *device, emit Emit) {
 			emit(one, strconv.Itoa(d.Index), d.Name, string(d.Vendor), d.Source, d.PCI,
@@ -142,7 +142,7 @@ var stateRows = []Row[*device]{
 var instanceRow = Row[*device]{
 	name: "gpuwhy_gpu_mig_info", unit: Number, labels: []string{"mig_uuid", "name", "gpu_instance", "compute_instance"},
 	help: "A MIG instance of the device. Always 1.", absent: "MIG mode is off",
-	from: "nvmlDeviceGetMigDeviceHandleByIndex", otel: "hw.parent",
+	source: "nvmlDeviceGetMigDeviceHandleByIndex", otel: "hw.parent",
 	each: Each(func(d *device) []gpu.Instance { return d.Instances }, func(in *gpu.Instance, emit Emit) {
 		emit(one, in.UUID, in.Name, id(in.GPUInstance), id(in.ComputeInstance))
 	}),
@@ -163,9 +163,9 @@ var processRows = []Row[*device]{
 		func(g *group) gpu.Reading[float64] { return g.sm }),
 }
 
-func ofGroups(name string, u Unit, help, absent, from string, value func(*group) gpu.Reading[float64]) Row[*device] {
+func ofGroups(name string, u Unit, help, absent, source string, value func(*group) gpu.Reading[float64]) Row[*device] {
 	return Row[*device]{
-		name: name, unit: u, help: help, absent: absent, from: from, labels: []string{"name", "user"},
+		name: name, unit: u, help: help, absent: absent, source: source, labels: []string{"name", "user"},
 		each: Each(func(d *device) []group { return d.groups }, func(g *group, emit Emit) { emit(value(g), g.name, g.user) }),
 	}
 }

@@ -38,7 +38,7 @@ func describe[T any](rows []Row[T]) []metric {
 	for _, r := range rows {
 		m := metric{
 			Name: r.name, Type: typeOf(r.counts()), Unit: r.unit.name, Labels: strings.Join(r.labels, ", "),
-			Help: r.help, Absent: r.absent, From: r.from, OTel: r.otel,
+			Help: r.help, Absent: r.absent, From: r.source, OTel: r.otel,
 			hasGetter: r.each != nil || r.name == doubtfulRow.name,
 		}
 		if r.dcgm != nil {

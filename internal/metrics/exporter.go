@@ -80,7 +80,7 @@ type Exporter struct {
 
 // An answer is one snapshot in all formats that clients asked for.
 type answer struct {
-	of       *insight.Fleet
+	fleet    *insight.Fleet
 	fresh    int // nodes
 	made     time.Time
 	families []*dto.MetricFamily
@@ -196,11 +196,11 @@ func (e *Exporter) body(enc encoding) []byte {
 func (e *Exporter) current() *answer {
 	newest, now := e.cfg.Newest(), e.cfg.Now()
 	fresh := e.fresh(newest)
-	if a := e.answer; a != nil && a.of == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
+	if a := e.answer; a != nil && a.fleet == newest && a.fresh == len(fresh) && now.Sub(a.made) < maxAge {
 		return a
 	}
 	e.answer = &answer{
-		of: newest, fresh: len(fresh), made: now,
+		fleet: newest, fresh: len(fresh), made: now,
 		families: e.gather(newest, fresh),
 		bodies:   make(map[encoding][]byte),
 	}

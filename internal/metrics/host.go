@@ -70,17 +70,17 @@ var nodeRows = []Row[*gpu.Snapshot]{
 
 const noHost = "the machine's facts could not be read"
 
-func ofHost(name string, u Unit, help, from string, get func(*gpu.Host) value) Row[*gpu.Snapshot] {
-	return ofParts(name, u, help, from, func(h *gpu.Host, emit Emit) { emit(get(h)) })
+func ofHost(name string, u Unit, help, source string, get func(*gpu.Host) value) Row[*gpu.Snapshot] {
+	return ofParts(name, u, help, source, func(h *gpu.Host, emit Emit) { emit(get(h)) })
 }
 
-func ofParts(name string, u Unit, help, from string, each func(*gpu.Host, Emit), labels ...string) Row[*gpu.Snapshot] {
-	of := func(s *gpu.Snapshot, emit Emit) {
+func ofParts(name string, u Unit, help, source string, each func(*gpu.Host, Emit), labels ...string) Row[*gpu.Snapshot] {
+	emitHost := func(s *gpu.Snapshot, emit Emit) {
 		if s.Host != nil {
 			each(s.Host, emit)
 		}
 	}
-	return Row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, from: from, each: of, labels: labels}
+	return Row[*gpu.Snapshot]{name: name, unit: u, help: help, absent: noHost, source: source, each: emitHost, labels: labels}
 }
 
 // eachDisk emits a disk once, even if it is mounted over itself.
@@ -90,8 +90,8 @@ func eachDisk(get func(*gpu.Disk) value) func(*gpu.Host, Emit) {
 		seen := make(map[place]bool, len(h.Disks))
 		for i := range h.Disks {
 			d := &h.Disks[i]
-			if at := (place{d.Device, d.Mount}); !seen[at] {
-				seen[at] = true
+			if mount := (place{d.Device, d.Mount}); !seen[mount] {
+				seen[mount] = true
 				emit(get(d), d.Device, d.Mount)
 			}
 		}

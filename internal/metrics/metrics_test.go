@@ -206,13 +206,13 @@ func TestDeviceThatIsNotOK(t *testing.T) {
 // A reading that was put off while nobody looked is not stale.
 func TestStaleKnowsTheLongerInterval(t *testing.T) {
 	far := insight.Of(desktop()).At(insight.Place{}, insight.Link{Remote: true, Every: time.Minute})
-	for name, of := range map[string]Config{
+	for name, cfg := range map[string]Config{
 		"while nobody looks": {Newest: func() *insight.Fleet { return fleetOf(desktop()) }, Longest: time.Minute},
 		"by another program": {Newest: func() *insight.Fleet { return insight.NewFleet(far) }},
 	} {
 		now := noon
-		of.Self, of.Interval, of.Node, of.Now = healthy, 5*time.Second, "desk", func() time.Time { return now }
-		e, err := New(of)
+		cfg.Self, cfg.Interval, cfg.Node, cfg.Now = healthy, 5*time.Second, "desk", func() time.Time { return now }
+		e, err := New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -587,9 +587,9 @@ func TestDoubtfulWeighsNothing(t *testing.T) {
 // What stands ends again, and so it is in no counter: its moment alone has a series, while it stands.
 func TestStandingFaultsAreNotCounted(t *testing.T) {
 	s := desktop()
-	at := time.Unix(1_700_000_000, 0)
+	when := time.Unix(1_700_000_000, 0)
 	s.Devices[0].Health.Faults = gpu.Of([]gpu.Fault{
-		{Kind: gpu.FaultInitFailed, Count: 3, Last: at}, {Kind: gpu.FaultNeedsReset, Count: 2, Last: at}, {Kind: gpu.FaultFanUnreadable, Count: 1, Last: at},
+		{Kind: gpu.FaultInitFailed, Count: 3, Last: when}, {Kind: gpu.FaultNeedsReset, Count: 2, Last: when}, {Kind: gpu.FaultFanUnreadable, Count: 1, Last: when},
 	})
 	all := samples(t, exporterOf(t, s))
 	for name, want := range map[string]int{"gpuwhy_gpu_fault_errors_total": 1, "gpuwhy_gpu_fault_last_timestamp_seconds": 3, "gpuwhy_gpu_faults_total": 1} {
@@ -868,12 +868,12 @@ func always(s *gpu.Snapshot) func() *insight.Fleet {
 // Of several nodes each has its own series, and one whose readings are old has
 // none.
 func TestSeveralNodes(t *testing.T) {
-	at := noon
-	moments := simulated(t, "fleet:24", at)
+	when := noon
+	moments := simulated(t, "fleet:24", when)
 	moments[1] = insight.Of(old(moments[1].Snapshot, time.Minute))
 	e, err := New(Config{
 		Newest: func() *insight.Fleet { return insight.NewFleet(moments...) }, Self: healthy, Interval: 5 * time.Second,
-		Node: "board", Now: func() time.Time { return at },
+		Node: "board", Now: func() time.Time { return when },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (b *builder) otel(devices []*device) []*dto.MetricFamily {
 				if d.State != gpu.StateOK && !r.always {
 					continue
 				}
-				at := b.timeOf(r.always, &d.base)
+				stamp := b.timeOf(r.always, &d.base)
 				emit := func(v gpu.Reading[float64], part ...string) {
 					n, ok := v.Trusted()
 					if !ok {
@@ -138,7 +138,7 @@ func (b *builder) otel(devices []*device) []*dto.MetricFamily {
 					if form.part != "" {
 						names, values = append(slices.Clip(names), form.part), append(slices.Clip(values), form.prefix+part[0])
 					}
-					f.add(b.labels(labels, names, values), n, at)
+					f.add(b.labels(labels, names, values), n, stamp)
 				}
 				if form.each != nil {
 					form.each(d, emit)

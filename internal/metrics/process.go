@@ -46,7 +46,7 @@ func sum(x, y gpu.Reading[float64]) gpu.Reading[float64] {
 // groupsOf sums processes by name and user.
 func groupsOf(processes []gpu.Process) []group {
 	type key struct{ name, user string }
-	at := make(map[key]int, len(processes))
+	index := make(map[key]int, len(processes))
 	var all []group
 	for i := range processes {
 		p := &processes[i]
@@ -55,11 +55,11 @@ func groupsOf(processes []gpu.Process) []group {
 			pids: 1, memory: num(p.Memory), sm: num(p.SM),
 		}
 		k := key{g.name, g.user}
-		if j, ok := at[k]; ok {
+		if j, ok := index[k]; ok {
 			all[j].add(g)
 			continue
 		}
-		at[k] = len(all)
+		index[k] = len(all)
 		all = append(all, g)
 	}
 	if len(all) <= maxGroups {

@@ -233,12 +233,12 @@ func isWellFormed(t *testing.T, b board) {
 				t.Errorf("%s: a code's series begins with its first event, which no increase shows: %s", p.Title, target.Expr)
 			}
 		}
-		at := p.GridPos
-		if at.X+at.W > 24 {
+		place := p.GridPos
+		if place.X+place.W > 24 {
 			t.Errorf("%s is beyond the edge", p.Title)
 		}
-		for x := at.X; x < at.X+at.W; x++ {
-			for y := at.Y; y < at.Y+at.H; y++ {
+		for x := place.X; x < place.X+place.W; x++ {
+			for y := place.Y; y < place.Y+place.H; y++ {
 				if other, ok := taken[cell{x, y}]; ok {
 					t.Fatalf("%s lies over %s", p.Title, other)
 				}
@@ -303,35 +303,35 @@ func TestPrometheus(t *testing.T) {
 	t.Cleanup(srv.Close)
 	p := startPrometheus(t, srv.Listener.Addr().String())
 
-	at := p.scraped(t, 0)
+	instant := p.scraped(t, 0)
 	for _, file := range boardFiles {
 		b := ourBoard(t, file)
 		for _, panel := range b.Panels {
 			for _, target := range panel.Targets {
-				p.wantData(t, at, panel.Title, target.Expr, true)
+				p.wantData(t, instant, panel.Title, target.Expr, true)
 			}
 		}
 		for _, v := range b.Templating.List {
 			if v.Type == "query" {
-				p.wantData(t, at, "variable "+v.Name, labelValues.ReplaceAllString(v.Definition, "group by ($2) ($1)"), true)
+				p.wantData(t, instant, "variable "+v.Name, labelValues.ReplaceAllString(v.Definition, "group by ($2) ($1)"), true)
 			}
 		}
 	}
 	t.Run("what can't be right", func(t *testing.T) {
-		p.wantData(t, at, "the mark", `gpuwhy_gpu_reading_doubtful{metric="gpuwhy_gpu_temperature_celsius"}`, true)
+		p.wantData(t, instant, "the mark", `gpuwhy_gpu_reading_doubtful{metric="gpuwhy_gpu_temperature_celsius"}`, true)
 		for _, name := range []string{"gpuwhy_gpu_temperature_celsius", "DCGM_FI_DEV_GPU_TEMP"} {
-			p.wantData(t, at, "the hottest", "max("+name+") < 500", true)
+			p.wantData(t, instant, "the hottest", "max("+name+") < 500", true)
 		}
 	})
 	t.Run("NVIDIA's board", func(t *testing.T) {
 		for expr := range nvidiaBoard {
-			p.wantData(t, at, "12239", expr, true)
+			p.wantData(t, instant, "12239", expr, true)
 		}
 	})
 	t.Run("NVIDIA's board without a Hopper", func(t *testing.T) {
-		at := p.scraped(t, m.set(desktopMachine))
+		instant := p.scraped(t, m.set(desktopMachine))
 		for expr, want := range nvidiaBoard {
-			p.wantData(t, at, "12239", expr, want)
+			p.wantData(t, instant, "12239", expr, want)
 		}
 	})
 	t.Run("rules", func(t *testing.T) {
@@ -510,7 +510,7 @@ scrape_configs:
 // scraped waits until two of the scrapes that began after so many are in
 // Prometheus' store, near enough for what looks back a minute. It returns the
 // time of the second, at which the store has all of it.
-func (p *prom) scraped(t *testing.T, before int) (at string) {
+func (p *prom) scraped(t *testing.T, before int) (instant string) {
 	t.Helper()
 	testkit.Until(t, "two scrapes within a minute", func() bool {
 		series := p.Query(t, scrapes+"[50s]", "")
@@ -524,10 +524,10 @@ func (p *prom) scraped(t *testing.T, before int) (at string) {
 		if len(values) < 2 {
 			return false
 		}
-		at = strconv.FormatFloat(values[len(values)-1][0].(float64), 'f', 3, 64)
+		instant = strconv.FormatFloat(values[len(values)-1][0].(float64), 'f', 3, 64)
 		return true
 	})
-	return at
+	return instant
 }
 
 // alerts are the names of the rules that have found something when they were
@@ -562,13 +562,13 @@ func (p *prom) alerts(t *testing.T) (names []string) {
 }
 
 // wantData checks that an expression gives data at a time, or doesn't.
-func (p *prom) wantData(t *testing.T, at, where, expr string, want bool) {
+func (p *prom) wantData(t *testing.T, instant, where, expr string, want bool) {
 	t.Helper()
 	expr = variables.Replace(expr)
 	if strings.Contains(strings.ReplaceAll(expr, `"$1"`, ""), "$") {
 		t.Errorf("%s: a variable is left in %s", where, expr)
 	}
-	if len(p.Query(t, expr, at)) > 0 != want {
+	if len(p.Query(t, expr, instant)) > 0 != want {
 		t.Errorf("%s: data %v, want %v: %s", where, !want, want, expr)
 	}
 }

@@ -18,19 +18,19 @@ type Unit struct {
 	dcgm     func(float64) float64
 }
 
-func as(v float64) float64 { return v }
+func unchanged(v float64) float64 { return v }
 
 func over(n float64) func(float64) float64 { return func(v float64) float64 { return v / n } }
 
 var (
 	// Units of what parts of the program tell.
-	Number    = Unit{name: "", ours: as, dcgm: as}
-	YesNo     = Unit{name: "0 or 1", ours: as, dcgm: as}
-	Seconds   = Unit{name: "s", ours: as, dcgm: as}
-	Timestamp = Unit{name: "s since 1970", ours: as, dcgm: as}
-	percent   = Unit{name: "ratio", ours: over(100), dcgmName: "%", dcgm: as}
+	Number    = Unit{name: "", ours: unchanged, dcgm: unchanged}
+	YesNo     = Unit{name: "0 or 1", ours: unchanged, dcgm: unchanged}
+	Seconds   = Unit{name: "s", ours: unchanged, dcgm: unchanged}
+	Timestamp = Unit{name: "s since 1970", ours: unchanged, dcgm: unchanged}
+	percent   = Unit{name: "ratio", ours: over(100), dcgmName: "%", dcgm: unchanged}
 	mebibytes = func(v float64) float64 { return math.Trunc(v / (1 << 20)) }
-	Bytes     = Unit{name: "bytes", ours: as, dcgmName: "MiB", dcgm: mebibytes}
+	Bytes     = Unit{name: "bytes", ours: unchanged, dcgmName: "MiB", dcgm: mebibytes}
 )
 
 // units are the units of the catalog's readings. What is no quantity is a number.
@@ -41,14 +41,14 @@ var units = [catalog.Processes + 1]Unit{
 	catalog.Moment:          Timestamp,
 	catalog.Percent:         percent,
 	catalog.Bytes:           Bytes,
-	catalog.Celsius:         {name: "°C", ours: as, dcgmName: "°C", dcgm: as},
-	catalog.Watts:           {name: "W", ours: as, dcgmName: "W", dcgm: as},
-	catalog.Joules:          {name: "J", ours: as, dcgmName: "mJ", dcgm: func(v float64) float64 { return math.Round(v * 1000) }},
-	catalog.Megahertz:       {name: "Hz", ours: func(v float64) float64 { return v * 1e6 }, dcgmName: "MHz", dcgm: as},
-	catalog.RPM:             {name: "1/min", ours: as, dcgm: as},
-	catalog.BytesPerSecond:  {name: "bytes/s", ours: as, dcgmName: "bytes/s", dcgm: as},
-	catalog.FramesPerSecond: {name: "1/s", ours: as, dcgm: as},
-	catalog.Microseconds:    {name: "s", ours: over(1e6), dcgm: as},
+	catalog.Celsius:         {name: "°C", ours: unchanged, dcgmName: "°C", dcgm: unchanged},
+	catalog.Watts:           {name: "W", ours: unchanged, dcgmName: "W", dcgm: unchanged},
+	catalog.Joules:          {name: "J", ours: unchanged, dcgmName: "mJ", dcgm: func(v float64) float64 { return math.Round(v * 1000) }},
+	catalog.Megahertz:       {name: "Hz", ours: func(v float64) float64 { return v * 1e6 }, dcgmName: "MHz", dcgm: unchanged},
+	catalog.RPM:             {name: "1/min", ours: unchanged, dcgm: unchanged},
+	catalog.BytesPerSecond:  {name: "bytes/s", ours: unchanged, dcgmName: "bytes/s", dcgm: unchanged},
+	catalog.FramesPerSecond: {name: "1/s", ours: unchanged, dcgm: unchanged},
+	catalog.Microseconds:    {name: "s", ours: over(1e6), dcgm: unchanged},
 }
 
 // A Row declares one metric: its name in our family, what it says, its names
@@ -59,12 +59,12 @@ type Row[T any] struct {
 	labels []string // beside those of every series of the subject
 	help   string   // a sentence
 	absent string   // when there is no series, if not just because the device does not report it
-	from   string   // the driver's call, or the file
+	source string   // the driver's call, or the file
 	otel   string   // the name in OpenTelemetry's semantic conventions
 	dcgm   *dcgmForm
 	forms  []otelForm // how it is told under OpenTelemetry's names
 
-	at     func(s T) time.Time // when it was read, if not with the subject's other readings; zero: with them
+	readAt func(s T) time.Time // when it was read, if not with the subject's other readings; zero: with them
 	always bool                // also for a device that is not ok
 	each   func(s T, emit Emit)
 }

@@ -14,18 +14,18 @@ func (t Table[S]) Of(s S) Told { return told[S]{t, s} }
 
 // Told is a [Table] with what it is read from.
 type Told interface {
-	collect(b *builder, of func() (node string, at time.Time))
+	collect(b *builder, origin func() (node string, read time.Time))
 	// declared are the rows without what they are read from.
 	declared() []Row[any]
 }
 
 type told[S any] struct {
-	rows Table[S]
-	from S
+	rows    Table[S]
+	subject S
 }
 
-func (t told[S]) collect(b *builder, of func() (string, time.Time)) {
-	collectOf(b, t.rows, []S{t.from}, func(S) (string, time.Time) { return of() })
+func (t told[S]) collect(b *builder, origin func() (string, time.Time)) {
+	collectOf(b, t.rows, []S{t.subject}, func(S) (string, time.Time) { return origin() })
 }
 
 func (t told[S]) declared() (rows []Row[any]) {

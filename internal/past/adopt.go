@@ -79,18 +79,18 @@ func (a *Adopter) was(ctx context.Context) (string, error) {
 		}
 	}
 	was, newest := "", time.Time{}
-	for _, of := range append(names, a.Installation) {
+	for _, owner := range append(names, a.Installation) {
 		for _, file := range state.Names("alerts") {
-			text, err := a.Store.Document(ctx, of+"/"+file)
+			text, err := a.Store.Document(ctx, owner+"/"+file)
 			if err != nil {
 				return "", err
 			}
-			at, name := state.Written(text)
-			if of != a.Installation {
-				name = of
+			writtenAt, name := state.Written(text)
+			if owner != a.Installation {
+				name = owner
 			}
-			if name != "" && at.After(newest) {
-				was, newest = name, at
+			if name != "" && writtenAt.After(newest) {
+				was, newest = name, writtenAt
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (a *Adopter) documents(ctx context.Context, name string, b *store.Batch) er
 
 // isNewer reports whether a document was written after another one.
 func isNewer(text, than []byte) bool {
-	at, _ := state.Written(text)
+	writtenAt, _ := state.Written(text)
 	before, _ := state.Written(than)
-	return at.After(before)
+	return writtenAt.After(before)
 }

@@ -104,7 +104,7 @@ func (s *Site) Routes() []serve.Route {
 		read("/api/gpu/usage", s.usage, "getUsage", "Get who used GPUs, and for how long",
 			apidoc.InQuery("by", "What to group by: "+history.Choices()+".", "user"),
 			serve.Fresh("The sums, in order of time held, longest first, also for GPUs.", contract.PastUsage{}, "usage"), ofSpan, byUser, asTable, noDatabase),
-		read("/api/gpu/at", s.at, "getAt", "Get a machine at a past time",
+		read("/api/gpu/at", s.pastMoment, "getAt", "Get a machine at a past time",
 			apidoc.InQuery("time", "The time. Default: now.", "yesterday 22:00"),
 			apidoc.InQuery("tz", "The time zone for times in words. Default: the server's.", "Europe/Berlin"),
 			apidoc.InQuery("node", "The machine. Required if there are several.", nil),
@@ -465,8 +465,8 @@ func (s *Site) someCauses(ctx context.Context, q *request, first int) (out []sto
 	return out, nil
 }
 
-// at answers with a node as it was at a time.
-func (s *Site) at(w http.ResponseWriter, r *http.Request) error {
+// pastMoment answers with a node as it was at a time.
+func (s *Site) pastMoment(w http.ResponseWriter, r *http.Request) error {
 	if s.Past == nil {
 		return errNoHistory
 	}

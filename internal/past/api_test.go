@@ -106,9 +106,9 @@ func TestThePast(t *testing.T) {
 	if len(usage.Rows) != 1 || math.Round(usage.Rows[0].Held*1000) != 1000 || *usage.Rows[0].KWh != 0.2 || *usage.Rows[0].Cost != 0.1 || usage.Rows[0].GPU.GPUID != 3 {
 		t.Errorf("usage: %+v", usage)
 	}
-	for by, want := range map[string]string{"node": "node", "cluster": "local", "container": "", "unit": ""} {
-		if usage := decoded[contract.PastUsage](t, servetest.Get(h, "/api/gpu/usage?from=-1h&by="+by)); len(usage.Rows) != 1 || usage.Rows[0].Name != want || usage.Rows[0].Devices != 1 {
-			t.Errorf("usage by %s: %+v", by, usage)
+	for grouping, want := range map[string]string{"node": "node", "cluster": "local", "container": "", "unit": ""} {
+		if usage := decoded[contract.PastUsage](t, servetest.Get(h, "/api/gpu/usage?from=-1h&by="+grouping)); len(usage.Rows) != 1 || usage.Rows[0].Name != want || usage.Rows[0].Devices != 1 {
+			t.Errorf("usage by %s: %+v", grouping, usage)
 		}
 	}
 	if events := decoded[contract.PastEvents](t, servetest.Get(h, "/api/events?from=-2h&kind=xid")); len(events.Events) != 1 || events.Events[0].Text != "XID 31" {
@@ -294,15 +294,15 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 // Who narrows an answer never gets all of it: what an address does not take is refused, below the address of a node too.
 func TestParametersThatAreNotTaken(t *testing.T) {
 	t.Parallel()
-	of := fixture.Workstation()
+	snap := fixture.Workstation()
 	m := storetest.NewModel()
-	known := &store.Batch{Devices: []store.Device{{Node: of.Node, UUID: "GPU-3a", Index: 3}, {Node: "node", UUID: "GPU-4", Index: 4}}}
+	known := &store.Batch{Devices: []store.Device{{Node: snap.Node, UUID: "GPU-3a", Index: 3}, {Node: "node", UUID: "GPU-4", Index: 4}}}
 	if err := m.Write(t.Context(), known); err != nil {
 		t.Fatal(err)
 	}
 	st, h := servetest.Serving(t, func(c *servetest.Rig) { c.Past.Store, c.Sizes.Past.Store = m, m })
-	st.Show(t, of)
-	here := "/node/" + of.Node
+	st.Show(t, snap)
+	here := "/node/" + snap.Node
 	const unknown = ` is not supported by /api/gpu/`
 	for path, want := range map[string]string{
 		"/api/gpu/why?gpu=99":                          "gpu applies only to the past here",
@@ -324,8 +324,8 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 		"/api/gpu/sessions?user=a&user=b":              `"user" is given twice`,
 		"/api/gpu/sessions?from=-1h&from=-2h":          `"from" is given twice`,
 		"/api/gpu/at?gpu=3":                            `"gpu"` + unknown,
-		here + "/api/gpu/sessions?node=other":          `for the node "` + of.Node + `", but the parameter "node" is "other"`,
-		here + "/api/gpu/at?node=other":                `for the node "` + of.Node + `", but the parameter "node" is "other"`,
+		here + "/api/gpu/sessions?node=other":          `for the node "` + snap.Node + `", but the parameter "node" is "other"`,
+		here + "/api/gpu/at?node=other":                `for the node "` + snap.Node + `", but the parameter "node" is "other"`,
 		here + "/api/gpu/usage?usr=alice":              `"usr"` + unknown,
 		"/api/gpu/history?metric=power_draw&metrics=a": `"metrics"` + unknown,
 		"/api/gpu/sessions?format=csv&format=json":     `"format" is given twice`,
@@ -337,7 +337,7 @@ func TestParametersThatAreNotTaken(t *testing.T) {
 	}
 	for _, path := range []string{ // of older contracts, and what is taken several times
 		"/api/gpu/metrics?anything=1", "/api/gpu/summary?a=1&a=2", "/gpu/metrics?user=x", "/api/v1/gpu/nodes?x=", "/api/gpu/why/0?user=x",
-		"/api/gpu/sessions?gpu=3&gpu=3&user=mchen", here + "/api/gpu/sessions?node=" + of.Node, "/api/gpu/history?metric=power_draw&metric=temperature_celsius",
+		"/api/gpu/sessions?gpu=3&gpu=3&user=mchen", here + "/api/gpu/sessions?node=" + snap.Node, "/api/gpu/history?metric=power_draw&metric=temperature_celsius",
 	} {
 		if w := servetest.Get(h, path); w.Code != http.StatusOK {
 			t.Errorf("%s: status %d: %s", path, w.Code, w.Body)
@@ -355,8 +355,8 @@ func (noDevices) Devices(context.Context) ([]store.Device, error) {
 // failing is a store that fails after some elements.
 type failing struct {
 	store.Store
-	after int
-	as    error // nil: it can't be reached
+	after   int
+	refusal error // nil: it can't be reached
 }
 
 func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Session, error] {
@@ -366,7 +366,7 @@ func (f *failing) Sessions(_ context.Context, _ store.Query) iter.Seq2[store.Ses
 				return
 			}
 		}
-		yield(store.Session{}, &gpu.Advice{What: "the database can't be reached", Try: "start it", Err: cmp.Or(f.as, store.ErrGone)})
+		yield(store.Session{}, &gpu.Advice{What: "the database can't be reached", Try: "start it", Err: cmp.Or(f.refusal, store.ErrGone)})
 	}
 }
 
@@ -403,9 +403,9 @@ func TestADatabaseThatFails(t *testing.T) {
 // A database that has too much to answer says when to come again.
 func TestADatabaseThatIsBusy(t *testing.T) {
 	t.Parallel()
-	for as, want := range map[error]string{store.ErrBusy: "5", store.ErrGone: ""} {
+	for err, want := range map[error]string{store.ErrBusy: "5", store.ErrGone: ""} {
 		_, h := servetest.Serving(t, func(c *servetest.Rig) {
-			c.Past = &history.Past{Store: &failing{Store: storetest.NewModel(), as: as}, Now: c.Past.Now}
+			c.Past = &history.Past{Store: &failing{Store: storetest.NewModel(), refusal: err}, Now: c.Past.Now}
 		})
 		for _, path := range []string{"/api/gpu/sessions", "/past"} {
 			w := servetest.Get(h, path)
@@ -518,7 +518,7 @@ func TestAGPUAsItIsCalled(t *testing.T) {
 // What has the same UUID under another name is the same GPU, unless that may be another one.
 func TestTheSameGPUUnderAnotherName(t *testing.T) {
 	t.Parallel()
-	at := func(minutes int) time.Time { return time.Date(2026, 3, 1, 12, minutes, 0, 0, time.UTC) }
+	instant := func(minutes int) time.Time { return time.Date(2026, 3, 1, 12, minutes, 0, 0, time.UTC) }
 	for name, c := range map[string]struct {
 		uuid      string
 		kind, was gpu.Kind
@@ -526,15 +526,15 @@ func TestTheSameGPUUnderAnotherName(t *testing.T) {
 		read      bool      // that one is read now, too
 		want      bool
 	}{
-		"a new name":                           {"GPU-1", gpu.Live, gpu.Live, at(10), false, true},
-		"a name that came back":                {"GPU-1", gpu.Live, gpu.Live, at(30), false, true},
-		"a place":                              {"PCI-0000:03:00.0", gpu.Live, gpu.Live, at(10), false, false},
-		"another machine of a fleet":           {"GPU-1", gpu.Live, gpu.Live, at(10), true, false},
-		"a simulation with a new name":         {"GPU-1", gpu.Simulated, gpu.Simulated, at(10), false, true},
-		"the same simulation at the same time": {"GPU-1", gpu.Simulated, gpu.Simulated, at(30), false, false},
-		"it was simulated before":              {"GPU-1", gpu.Live, gpu.Simulated, at(10), false, false},
+		"a new name":                           {"GPU-1", gpu.Live, gpu.Live, instant(10), false, true},
+		"a name that came back":                {"GPU-1", gpu.Live, gpu.Live, instant(30), false, true},
+		"a place":                              {"PCI-0000:03:00.0", gpu.Live, gpu.Live, instant(10), false, false},
+		"another machine of a fleet":           {"GPU-1", gpu.Live, gpu.Live, instant(10), true, false},
+		"a simulation with a new name":         {"GPU-1", gpu.Simulated, gpu.Simulated, instant(10), false, true},
+		"the same simulation at the same time": {"GPU-1", gpu.Simulated, gpu.Simulated, instant(30), false, false},
+		"it was simulated before":              {"GPU-1", gpu.Live, gpu.Simulated, instant(10), false, false},
 	} {
-		now, other := store.Device{Node: "now", UUID: c.uuid, Kind: c.kind, First: at(20), Last: at(40)}, store.Device{Node: "was", UUID: c.uuid, Kind: c.was, First: at(0), Last: c.last}
+		now, other := store.Device{Node: "now", UUID: c.uuid, Kind: c.kind, First: instant(20), Last: instant(40)}, store.Device{Node: "was", UUID: c.uuid, Kind: c.was, First: instant(0), Last: c.last}
 		devices := map[store.Key]store.Device{now.Key(): now, other.Key(): other, {Node: "was", UUID: "GPU-2"}: {Node: "was", UUID: "GPU-2", Kind: c.kind}}
 		got := past.Before(devices, []store.Key{now.Key()}, map[string]bool{"now": true, "was": c.read})
 		if found := slices.Equal(got, []store.Key{other.Key()}); found != c.want || !found && got != nil {
@@ -562,25 +562,25 @@ func TestThePastPage(t *testing.T) {
 		asked, _ := sites.Past.Asked(httptest.NewRequest(http.MethodGet, path, nil))
 		return servetest.Get(s.Handler(), path), asked
 	}
-	at := func(path string) (*httptest.ResponseRecorder, *past.Question) {
+	ask := func(path string) (*httptest.ResponseRecorder, *past.Question) {
 		return look(&history.Past{Store: m, Now: func() time.Time { return fixture.Time }}, path)
 	}
 	const form = `class="past-form"`
 
-	w, asked := at("/past?from=&to=&gpu=&tz=Europe/Berlin&format=csv")
+	w, asked := ask("/past?from=&to=&gpu=&tz=Europe/Berlin&format=csv")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Body.String(), form) {
 		t.Fatalf("status %d, %v", w.Code, w.Header())
 	}
 	if asked.To.Sub(asked.From) != 24*time.Hour || asked.From.Location().String() != "Europe/Berlin" || asked.Keys != nil || asked.Trouble != nil || len(asked.Asked) != 1 || len(asked.Devices) != 2 {
 		t.Errorf("%+v", asked)
 	}
-	_, asked = at("/past?from=last+night&gpu=3&at=yesterday+22:00&compare=gpu+4&tz=UTC")
+	_, asked = ask("/past?from=last+night&gpu=3&at=yesterday+22:00&compare=gpu+4&tz=UTC")
 	if len(asked.Keys) != 1 || asked.Keys[0] != gpu3 || asked.At.Hour() != 22 || asked.Compare == nil || asked.Compare.Key == nil || asked.Compare.Key.UUID != "GPU-4" {
 		t.Errorf("%+v", asked)
 	}
 	for text, days := range map[string]int{"yesterday": 1, "last week": 7, "-3d": 3} {
-		_, asked = at("/past?from=today&tz=UTC&compare=" + url.QueryEscape(text))
-		if asked.Compare == nil || asked.Compare.From.IsZero() || text != "-3d" && !asked.Compare.From.Equal(asked.From.AddDate(0, 0, -days)) {
+		_, asked = ask("/past?from=today&tz=UTC&compare=" + url.QueryEscape(text))
+		if asked.Compare == nil || asked.Compare.Begin.IsZero() || text != "-3d" && !asked.Compare.Begin.Equal(asked.From.AddDate(0, 0, -days)) {
 			t.Errorf("%s: %+v", text, asked.Compare)
 		}
 	}
@@ -588,7 +588,7 @@ func TestThePastPage(t *testing.T) {
 		"/past?from=soon": "is not a span of time", "/past?at=soon": "is not a time", "/past?tz=Moon": "unknown time zone",
 		"/past?compare=soon": "is not a span", "/past?compare=gpu+x": "is neither", "/past?gpu=first": "is neither",
 	} {
-		w, asked := at(path)
+		w, asked := ask(path)
 		if w.Code != http.StatusUnprocessableEntity || asked.Trouble == nil || !asked.Unclear || !strings.Contains(asked.Trouble.What, want) || !strings.Contains(w.Body.String(), form) {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
 		}
@@ -597,12 +597,12 @@ func TestThePastPage(t *testing.T) {
 		"/past?user=mchen": `"user" is not supported by /past: leave it out, or use one of from,`, "/past?from=6h&from=7d": `"from" is given twice`,
 		"/past?gpus=3": `"gpus" is not supported`,
 	} {
-		if w, asked := at(path); w.Code != http.StatusBadRequest || asked.Trouble == nil || !strings.Contains(asked.Trouble.Text(), want) {
+		if w, asked := ask(path); w.Code != http.StatusBadRequest || asked.Trouble == nil || !strings.Contains(asked.Trouble.Text(), want) {
 			t.Errorf("%s: status %d, %+v", path, w.Code, asked.Trouble)
 		}
 	}
 	for _, path := range []string{"/past?gpu=9", "/past?compare=gpu+9"} {
-		if w, _ := at(path); w.Code != http.StatusNotFound {
+		if w, _ := ask(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, w.Code)
 		}
 	}
@@ -740,8 +740,8 @@ func TestNextCauses(t *testing.T) {
 			})
 		}
 		for i := range inside {
-			from := begin.Add(time.Duration(i/7) * time.Second)
-			b.Causes = append(b.Causes, store.Cause{Key: gpu3, ID: fmt.Sprintf("%05d", i), Kind: "idle", From: from, To: from.Add(time.Second)})
+			began := begin.Add(time.Duration(i/7) * time.Second)
+			b.Causes = append(b.Causes, store.Cause{Key: gpu3, ID: fmt.Sprintf("%05d", i), Kind: "idle", From: began, To: began.Add(time.Second)})
 		}
 	})
 	form := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -28,7 +28,7 @@ func (s *Site) Shown(ctx context.Context, q *Question) (templ.Component, error) 
 }
 
 // File is what a table about those devices is called when it is saved.
-func File(devices map[store.Key]store.Device, what, by string) string {
+func File(devices map[store.Key]store.Device, what, extension string) string {
 	q := request{devices: devices}
-	return q.file(what, by)
+	return q.file(what, extension)
 }

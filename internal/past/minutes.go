@@ -17,9 +17,9 @@ func (*Minutes) Name() string { return "recent" }
 
 // Observe takes in Moments, but for those of nodes of which nothing is heard.
 func (m *Minutes) Observe(moments []*insight.Moment) {
-	for _, of := range moments {
-		if of.Link.Silent.IsZero() {
-			m.Store.Observe(of)
+	for _, moment := range moments {
+		if moment.Link.Silent.IsZero() {
+			m.Store.Observe(moment)
 		}
 	}
 }

@@ -183,9 +183,9 @@ func (s *Site) fillPicture(ctx context.Context, in *views.PastInput, q *Question
 
 // fillBeside reads what the span is compared with: usage of all devices, and series of the drawn ones.
 func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question, all, keys []store.Key, step time.Duration) error {
-	b := &views.PastBeside{Name: q.Compare.Name, From: q.From, Series: map[store.Key]history.Series{}}
-	if !q.Compare.From.IsZero() {
-		b.From = q.Compare.From
+	b := &views.PastBeside{Name: q.Compare.Name, Begin: q.From, Series: map[store.Key]history.Series{}}
+	if !q.Compare.Begin.IsZero() {
+		b.Begin = q.Compare.Begin
 	}
 	other := func(k store.Key) store.Key { return k }
 	if only := q.Compare.Key; only != nil {
@@ -194,7 +194,7 @@ func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question,
 		other = func(store.Key) store.Key { return *only }
 		all = []store.Key{*only}
 	}
-	query := store.Query{From: b.From, To: b.From.Add(q.To.Sub(q.From))}
+	query := store.Query{From: b.Begin, To: b.Begin.Add(q.To.Sub(q.From))}
 	for _, k := range keys {
 		if k = other(k); !slices.Contains(query.Keys, k) {
 			query.Keys = append(query.Keys, k)

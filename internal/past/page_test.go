@@ -132,7 +132,7 @@ func TestThePictureHasTheBusiest(t *testing.T) {
 	if !strings.Contains(text, "Who used what: GPU\u00a03 and GPU\u00a05") || !strings.Contains(text, `data-label="Difference"`) {
 		t.Error("who used what in both is not there")
 	}
-	q.Compare = &past.Comparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}
+	q.Compare = &past.Comparison{Name: "the day before", Begin: q.From.AddDate(0, 0, -1)}
 	if text = pastText(t, sites, q); strings.Contains(text, "Who used what") {
 		t.Error("of a day of which nothing is known it is told who used what")
 	}

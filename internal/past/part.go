@@ -133,13 +133,13 @@ func (r *Room) Shelf(files state.Files) state.Shelf {
 // A writing part writes what goes on.
 type writing struct {
 	*record.Recorder
-	of    *Room
+	room  *Room
 	ended chan struct{} // closed when the last was written
 }
 
-func newWriting(of *Room) *writing {
-	return &writing{of: of, ended: make(chan struct{}), Recorder: record.New(record.Config{
-		Store: of.Store, Nodes: of.Nodes, Later: of.MayCome, Interval: of.Longest(), Retention: of.Retention, Version: of.Version, Log: of.Log,
+func newWriting(room *Room) *writing {
+	return &writing{room: room, ended: make(chan struct{}), Recorder: record.New(record.Config{
+		Store: room.Store, Nodes: room.Nodes, Later: room.MayCome, Interval: room.Longest(), Retention: room.Retention, Version: room.Version, Log: room.Log,
 	})}
 }
 
@@ -162,7 +162,7 @@ func (w *writing) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { w.writeAnew(ctx); return nil })
-	g.Go(func() error { w.of.Sizes.Run(ctx); return nil })
+	g.Go(func() error { w.room.Sizes.Run(ctx); return nil })
 	return g.Wait()
 }
 
@@ -172,9 +172,9 @@ func (w *writing) writeAnew(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.of.Anew:
+		case <-w.room.Anew:
 			w.Rewrite()
-			w.of.Keeper.Again()
+			w.room.Keeper.Again()
 		}
 	}
 }
@@ -186,11 +186,11 @@ func (w *writing) Changed(changes []alert.Change) {
 		if c.News == alert.Repeated || c.News == alert.Resumed {
 			continue
 		}
-		of, now := &c.Alert, w.of.Clock.Now()
+		about, now := &c.Alert, w.room.Clock.Now()
 		w.AddEvent(store.Event{
-			ID:   fmt.Sprintf("alert %s %s %d", of.ID, c.News, now.UnixMilli()),
-			Key:  store.Key{Node: of.Device.Node, UUID: of.Device.UUID},
-			Time: now, Kind: "alert_" + string(c.News), Severity: string(of.Severity), Text: history.Earlier(of.Message),
+			ID:   fmt.Sprintf("alert %s %s %d", about.ID, c.News, now.UnixMilli()),
+			Key:  store.Key{Node: about.Device.Node, UUID: about.Device.UUID},
+			Time: now, Kind: "alert_" + string(c.News), Severity: string(about.Severity), Text: history.Earlier(about.Message),
 		})
 	}
 }
@@ -198,13 +198,13 @@ func (w *writing) Changed(changes []alert.Change) {
 // Health is how the writing does.
 func (w *writing) Health() map[string]contract.Part {
 	s := w.State()
-	of := contract.NewPart("ok", s.Written)
+	health := contract.NewPart("ok", s.Written)
 	if s.Err != nil {
 		advice := gpu.AsAdvice(s.Err)
 		advice.What = fmt.Sprintf("the past can't be written: %s; %s; %s", advice.What, said(s.Dropped, "lost so far"), said(s.Waiting, "waiting"))
-		of = of.Failed(&advice, s.Since)
+		health = health.Failed(&advice, s.Since)
 	}
-	return map[string]contract.Part{"history": of}
+	return map[string]contract.Part{"history": health}
 }
 
 func said(c record.Counts, how string) string {
@@ -215,16 +215,16 @@ func said(c record.Counts, how string) string {
 }
 
 // Measure fills in what was written, and how much there is.
-func (w *writing) Measure(of *metrics.Self) {
+func (w *writing) Measure(self *metrics.Self) {
 	s := w.State()
 	now := &Written{
 		Written: byKind(s.Rows), Waiting: byKind(s.Waiting), Dropped: byKind(s.Dropped), Batches: s.Batches, Failures: s.Failures,
 		WaitingBytes: s.Bytes, LastWrite: s.Written, Failing: s.Err != nil,
 	}
-	if f := w.of.Sizes.Last(); f != nil {
+	if f := w.room.Sizes.Last(); f != nil {
 		now.Bytes, now.FullBytes = gpu.Of(float64(f.Bytes)), gpu.Of(float64(f.Full))
 	}
-	of.Parts = append(of.Parts, Metrics.Of(now))
+	self.Parts = append(self.Parts, Metrics.Of(now))
 }
 
 // byKind returns counts by their names on /metrics.
@@ -266,25 +266,25 @@ func (s *sending) Run(ctx context.Context) error {
 // Health is how the past comes to where that of the fleet is written.
 func (s *sending) Health() map[string]contract.Part {
 	now := s.State()
-	of := contract.NewPart("ok", now.Last)
+	health := contract.NewPart("ok", now.Last)
 	switch lost := now.Lost.String(); {
 	case now.Err != nil:
-		of = of.Failed(now.Err, now.Since)
+		health = health.Failed(now.Err, now.Since)
 	case lost != "":
-		of = of.Failed(&gpu.Advice{
+		health = health.Failed(&gpu.Advice{
 			What: "a part of the past was dropped before it reached the fleet: " + lost, Try: "check that recorders run, and that NATS has space",
 		}, time.Time{})
 	}
-	return map[string]contract.Part{"delivery": of}
+	return map[string]contract.Part{"delivery": health}
 }
 
 // A collecting part writes what nodes of the fleet deliver.
 type collecting struct{ *deliver.Collector }
 
-func newCollecting(of *Config) collecting {
+func newCollecting(cfg *Config) collecting {
 	return collecting{deliver.NewCollector(deliver.CollectorConfig{
-		Store: of.Store, Retention: of.Retention, JetStream: of.Carrier.JetStream(), Stream: of.Carrier.Stream(), NodeOf: of.Carrier.NodeOf,
-		Log: of.Log.With("part", "fleet"), Now: of.Clock.Now, Place: of.Place, Own: of.Own,
+		Store: cfg.Store, Retention: cfg.Retention, JetStream: cfg.Carrier.JetStream(), Stream: cfg.Carrier.Stream(), NodeOf: cfg.Carrier.NodeOf,
+		Log: cfg.Log.With("part", "fleet"), Now: cfg.Clock.Now, Place: cfg.Place, Own: cfg.Own,
 	})}
 }
 
@@ -294,9 +294,9 @@ func (collecting) Name() string { return "recorder" }
 // Health is how the writing of the past of others does.
 func (c collecting) Health() map[string]contract.Part {
 	s := c.State()
-	of := contract.NewPart("ok", s.Last)
+	health := contract.NewPart("ok", s.Last)
 	if s.Err != nil {
-		of = of.Failed(s.Err, s.Since)
+		health = health.Failed(s.Err, s.Since)
 	}
-	return map[string]contract.Part{"recorder": of}
+	return map[string]contract.Part{"recorder": health}
 }

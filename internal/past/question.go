@@ -32,9 +32,9 @@ type Question struct {
 
 // A Comparison is what a span is compared with: another span, of which only the begin is told, or another device.
 type Comparison struct {
-	Name string
-	From time.Time  // zero: the same span
-	Key  *store.Key // nil: the same devices
+	Name  string
+	Begin time.Time  // zero: the same span
+	Key   *store.Key // nil: the same devices
 }
 
 // pagePast has the parameters of the page of the past.
@@ -129,13 +129,13 @@ func (s *Site) comparison(q *Question, text string, now time.Time) (*Comparison,
 	}
 	switch words {
 	case "yesterday", "day before":
-		return &Comparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}, nil
+		return &Comparison{Name: "the day before", Begin: q.From.AddDate(0, 0, -1)}, nil
 	case "last week", "week before":
-		return &Comparison{Name: "the week before", From: q.From.AddDate(0, 0, -7)}, nil
+		return &Comparison{Name: "the week before", Begin: q.From.AddDate(0, 0, -7)}, nil
 	}
 	span, err := when.Parse(text, now)
 	if err != nil {
 		return nil, serve.Refuse(http.StatusUnprocessableEntity, err.Error(), `use yesterday, "last week", "gpu 3" or another time`)
 	}
-	return &Comparison{Name: text, From: span.From}, nil
+	return &Comparison{Name: text, Begin: span.From}, nil
 }

@@ -13,20 +13,20 @@ import (
 // A shelf keeps the program's documents in its store, with the past. Documents that an earlier version, or this one without a
 // past, has left in a file are read from there until they are next written.
 type shelf struct {
-	store store.Store
-	files state.Files
-	of    *state.Installed // several programs may share a store; nil: it is unknown which program this is
-	node  string           // the program's name: earlier versions kept documents under it
+	store     store.Store
+	files     state.Files
+	installed *state.Installed // several programs may share a store; nil: it is unknown which program this is
+	node      string           // the program's name: earlier versions kept documents under it
 }
 
 // names returns a document's name in the store, followed by names that it may have had before.
 func (s *shelf) names(document string) (names []string, err error) {
-	i, err := s.of.Installation()
+	i, err := s.installed.Installation()
 	if err != nil {
 		return nil, err
 	}
-	for _, of := range []string{i.ID, s.node} {
-		if name := of + "/" + document; of != "" && !slices.Contains(names, name) {
+	for _, owner := range []string{i.ID, s.node} {
+		if name := owner + "/" + document; owner != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -35,8 +35,8 @@ func (s *shelf) names(document string) (names []string, err error) {
 
 func (s *shelf) document(name string) (text []byte, err error) {
 	names, err := s.names(name)
-	for _, of := range names {
-		if text, err = s.store.Document(context.Background(), of); err != nil || text != nil {
+	for _, stored := range names {
+		if text, err = s.store.Document(context.Background(), stored); err != nil || text != nil {
 			return text, err
 		}
 	}

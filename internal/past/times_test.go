@@ -28,16 +28,16 @@ func TestTimesOfASpan(t *testing.T) {
 		if len(times) > 90 || !times[0].Equal(from) || !times[len(times)-1].Equal(to) {
 			t.Fatalf("%d parts from %v to %v", len(times), times[0], times[len(times)-1])
 		}
-		for i, at := range times[1:] {
+		for i, when := range times[1:] {
 			last := i == len(times)-2
-			if !times[i].Before(at) {
-				t.Fatalf("%v follows %v", at, times[i])
+			if !times[i].Before(when) {
+				t.Fatalf("%v follows %v", when, times[i])
 			}
-			y, m, d := at.Add(-time.Nanosecond).Date()
-			switch year, month, day := at.Date(); {
+			y, m, d := when.Add(-time.Nanosecond).Date()
+			switch year, month, day := when.Date(); {
 			case last:
-			case hours < 50 && at.Minute() != 0, hours > 50 && y == year && m == month && d == day, hours > 70*24 && y == year && m == month:
-				t.Fatalf("a part begins at %v, of %v from %v", at, to.Sub(from), from)
+			case hours < 50 && when.Minute() != 0, hours > 50 && y == year && m == month && d == day, hours > 70*24 && y == year && m == month:
+				t.Fatalf("a part begins at %v, of %v from %v", when, to.Sub(from), from)
 			}
 		}
 	})

@@ -82,19 +82,19 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 func TestAnswersAreOfAnAudience(t *testing.T) {
 	noticed := 0
 	st, h := servetest.Serving(t, func(c *servetest.Rig) {
-		c.Update = func(_ string, to auth.Audience) []byte { return []byte(`"for ` + to + `"`) }
+		c.Update = func(_ string, audience auth.Audience) []byte { return []byte(`"for ` + audience + `"`) }
 		c.Noticed = func(*http.Request) { noticed++ }
 	})
 	st.Show(t, fixture.Workstation())
-	for _, to := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
+	for _, audience := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
 		for _, access := range []auth.Access{auth.Read, 0} {
 			r := httptest.NewRequest(http.MethodGet, "/api/gpu/metrics", nil)
 			r.Host = "localhost"
 			w := httptest.NewRecorder()
 			before := noticed
-			h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access, Audience: to})))
-			if allowed := access >= auth.Read; allowed != (w.Body.String() == `"for `+string(to)+`"`) || allowed != (noticed > before) {
-				t.Errorf("%q with access %d gets %s", to, access, w.Body)
+			h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access, Audience: audience})))
+			if allowed := access >= auth.Read; allowed != (w.Body.String() == `"for `+string(audience)+`"`) || allowed != (noticed > before) {
+				t.Errorf("%q with access %d gets %s", audience, access, w.Body)
 			}
 		}
 	}

@@ -94,8 +94,8 @@ var errNotKept = Refuse(http.StatusAccepted, "the change is in effect, but gpuwh
 func (s *Server) acts(a *action.Action) Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var form url.Values
-		args, err := a.Read(func(into any) (err error) {
-			form, err = readBody(r, a.Form, into)
+		args, err := a.Read(func(args any) (err error) {
+			form, err = readBody(r, a.Form, args)
 			return err
 		})
 		if err != nil {

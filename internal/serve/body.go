@@ -149,19 +149,19 @@ func (k *Kit) LiveHTML(w http.ResponseWriter, r *http.Request, page templ.Compon
 var ErrNotLive = errors.New("the address is not that of a live page")
 
 // Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
-func (s *Server) Render(ctx context.Context, address string, to auth.Sight) ([]byte, error) {
-	who := &auth.Principal{Access: to.Access, Audience: to.Audience}
+func (s *Server) Render(ctx context.Context, address string, sight auth.Sight) ([]byte, error) {
+	who := &auth.Principal{Access: sight.Access, Audience: sight.Audience}
 	r, err := http.NewRequestWithContext(auth.NewContext(ctx, who), http.MethodGet, "http://page"+s.kit.Root()+address, nil)
 	if err != nil {
 		return nil, ErrNotLive
 	}
 	r.Header.Set("Accept", "text/html")
-	into := &rendering{ResponseWriter: nowhere{http.Header{}}}
-	s.pages.ServeHTTP(into, r)
-	if into.page == nil {
+	made := &rendering{ResponseWriter: nowhere{http.Header{}}}
+	s.pages.ServeHTTP(made, r)
+	if made.page == nil {
 		return nil, ErrNotLive
 	}
-	return into.page, nil
+	return made.page, nil
 }
 
 // nowhere is a client that wants no answer.
@@ -284,10 +284,10 @@ var (
 )
 
 // addVary adds one of them to Vary, once.
-func addVary(h http.Header, by []string) {
+func addVary(h http.Header, names []string) {
 	if vary := h["Vary"]; vary == nil {
-		h["Vary"] = by
-	} else if !slices.Contains(vary, by[0]) {
-		h["Vary"] = slices.Concat(vary, by)
+		h["Vary"] = names
+	} else if !slices.Contains(vary, names[0]) {
+		h["Vary"] = slices.Concat(vary, names)
 	}
 }

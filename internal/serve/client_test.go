@@ -56,12 +56,12 @@ func TestTheClientAsksWhatIsDocumented(t *testing.T) {
 		r := httptest.NewRequest(c.request.Method, "http://localhost:8003"+c.request.Path, nil)
 		_, pattern := s.Mux().Handler(r)
 		_, pattern, _ = strings.Cut(pattern, " ")
-		at := slices.IndexFunc(s.Routes(), func(route serve.Route) bool { return route.Path == pattern && route.Method == r.Method })
-		if at < 0 || s.Routes()[at].Doc == nil || s.Routes()[at].Doc.ID != c.id {
+		index := slices.IndexFunc(s.Routes(), func(route serve.Route) bool { return route.Path == pattern && route.Method == r.Method })
+		if index < 0 || s.Routes()[index].Doc == nil || s.Routes()[index].Doc.ID != c.id {
 			t.Errorf("%s %s is not %s", r.Method, c.request.Path, c.id)
 			continue
 		}
-		doc := s.Routes()[at].Doc
+		doc := s.Routes()[index].Doc
 		for name, values := range c.request.Query {
 			i := slices.IndexFunc(doc.Params, func(p *apidoc.Parameter) bool { return p.Name == name && p.In == "query" })
 			if i < 0 || len(values) != 1 {

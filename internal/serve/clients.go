@@ -36,7 +36,7 @@ func ParseProxies(list []string) (Proxies, error) {
 	return proxies, nil
 }
 
-func (p Proxies) has(address netip.Addr) bool {
+func (p Proxies) contains(address netip.Addr) bool {
 	for _, network := range p {
 		if network.Contains(address) {
 			return true
@@ -56,12 +56,12 @@ func (p Proxies) client(r *http.Request) netip.Addr {
 	lines := r.Header["X-Forwarded-For"]
 	for _, rest := range slices.Backward(lines) {
 		for more := true; more; {
-			if !p.has(client) {
+			if !p.contains(client) {
 				return client
 			}
 			var entry string
-			if at := strings.LastIndexByte(rest, ','); at >= 0 {
-				rest, entry = rest[:at], rest[at+1:]
+			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
+				rest, entry = rest[:comma], rest[comma+1:]
 			} else {
 				entry, more = rest, false
 			}
@@ -86,11 +86,11 @@ func addressOf(text string) netip.Addr {
 	}
 	address, err := netip.ParseAddr(bare)
 	if err != nil {
-		with, err := netip.ParseAddrPort(text)
+		withPort, err := netip.ParseAddrPort(text)
 		if err != nil {
 			return netip.Addr{}
 		}
-		address = with.Addr()
+		address = withPort.Addr()
 	}
 	return address.Unmap().WithZone("")
 }

@@ -126,20 +126,20 @@ func (c *viewerTCP) Close() error {
 }
 
 func tooManyViewers(client netip.Addr, most int) error {
-	of := client.String()
+	addresses := client.String()
 	if household := householdOf(client); household.IsValid() && !household.IsSingleIP() {
-		of += ", or from " + household.String() + ","
+		addresses += ", or from " + household.String() + ","
 	}
-	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+of+" are connected, the most allowed for one address",
+	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+addresses+" are connected, the most allowed for one address",
 		"close unused pages, or start gpuwhy with a larger --max-viewers-per-address; if this is a proxy's address, "+
 			"name it with --trusted-proxy and have it send its clients' addresses in X-Forwarded-For")
 	e.header, e.value = "Retry-After", "5"
 	return e
 }
 
-func less(of map[netip.Prefix]int, household netip.Prefix) {
-	if of[household]--; of[household] == 0 {
-		delete(of, household)
+func less(counts map[netip.Prefix]int, household netip.Prefix) {
+	if counts[household]--; counts[household] == 0 {
+		delete(counts, household)
 	}
 }
 
@@ -154,15 +154,15 @@ func (c *crowd) changed(conn net.Conn, state http.ConnState) {
 func (c *crowd) note(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch of := c.open[conn]; {
+	switch known := c.open[conn]; {
 	case state == http.StateNew:
 		return c.add(conn)
-	case of == nil: // it had to leave
+	case known == nil: // it had to leave
 	case state == http.StateActive:
-		of.rests = 0
+		known.rests = 0
 	case state == http.StateIdle:
 		c.turn++
-		of.rests = c.turn
+		known.rests = c.turn
 	default: // closed, or handed over
 		c.remove(conn)
 	}
@@ -171,14 +171,14 @@ func (c *crowd) note(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 
 func (c *crowd) add(conn net.Conn) (leaves net.Conn) {
 	var household netip.Prefix
-	if peer := addressOf(conn.RemoteAddr().String()); !c.proxies.has(peer) { // a proxy speaks for many
+	if peer := addressOf(conn.RemoteAddr().String()); !c.proxies.contains(peer) { // a proxy speaks for many
 		household = householdOf(peer)
 	}
 	c.turn++
 	most, bounded := c.most(household)
 	switch {
 	case bounded && c.ofOne[household] >= most+moreOfAddress:
-		leaves = c.longestResting(func(of *connection) bool { return of.household == household })
+		leaves = c.longestResting(func(known *connection) bool { return known.household == household })
 	case len(c.open) >= c.inAll+moreInAll:
 		leaves = c.longestResting(func(*connection) bool { return true })
 	default:
@@ -204,9 +204,9 @@ func (c *crowd) remove(conn net.Conn) {
 // longestResting is one of those; nil if all of them answer requests.
 func (c *crowd) longestResting(among func(*connection) bool) (longest net.Conn) {
 	since := c.turn + 1
-	for conn, of := range c.open {
-		if of.rests > 0 && of.rests < since && among(of) {
-			longest, since = conn, of.rests
+	for conn, known := range c.open {
+		if known.rests > 0 && known.rests < since && among(known) {
+			longest, since = conn, known.rests
 		}
 	}
 	return longest

@@ -125,12 +125,12 @@ func TestViewersAreCounted(t *testing.T) {
 // A fakeConn knows where it is from, and whether it was closed.
 type fakeConn struct {
 	net.Conn
-	from   string
+	client string
 	closed bool
 }
 
 func (c *fakeConn) RemoteAddr() net.Addr {
-	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.from + ":1"))
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.client + ":1"))
 }
 func (c *fakeConn) Close() error { c.closed = true; return nil }
 
@@ -146,8 +146,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		froms := []string{"192.0.2.1", "192.0.2.2", "10.0.0.1"}
 		var conns []*fakeConn
 		busy := map[*fakeConn]bool{}
-		come := func(from string) {
-			conn := &fakeConn{from: from}
+		come := func(client string) {
+			conn := &fakeConn{client: client}
 			c.changed(conn, http.StateNew)
 			conns = append(conns, conn)
 		}
@@ -166,14 +166,14 @@ func TestConnectionsAreBounded(t *testing.T) {
 				if len(c.open) > 100 {
 					t.Fatalf("%d connections", len(c.open))
 				}
-				of := map[netip.Prefix]int{}
+				counts := map[netip.Prefix]int{}
 				for conn, known := range c.open {
-					of[known.household]++
+					counts[known.household]++
 					if conn.(*fakeConn).closed {
 						t.Fatal("a connection that was closed counts")
 					}
 				}
-				for household, n := range of {
+				for household, n := range counts {
 					if household.IsValid() && n > 1+moreOfAddress || n != c.ofOne[household] {
 						t.Fatalf("%v has %d connections, and %d are counted", household, n, c.ofOne[household])
 					}
@@ -199,26 +199,26 @@ func TestTheLongestRestingMakesRoom(t *testing.T) {
 	c := newCrowd(0, 1, nil)
 	conns := make([]*fakeConn, 1+moreOfAddress)
 	for i := range conns {
-		conns[i] = &fakeConn{from: "192.0.2.1"}
+		conns[i] = &fakeConn{client: "192.0.2.1"}
 		c.changed(conns[i], http.StateNew)
 	}
 	c.changed(conns[0], http.StateActive)
 	c.changed(conns[0], http.StateIdle) // now the last of all
 	c.changed(conns[1], http.StateActive)
 	for want, last := 2, len(conns); want < last; want++ {
-		c.changed(&fakeConn{from: "192.0.2.1"}, http.StateNew)
+		c.changed(&fakeConn{client: "192.0.2.1"}, http.StateNew)
 		if !conns[want].closed {
 			t.Fatalf("connection %d is still there", want)
 		}
 	}
-	c.changed(&fakeConn{from: "192.0.2.1"}, http.StateNew)
+	c.changed(&fakeConn{client: "192.0.2.1"}, http.StateNew)
 	if !conns[0].closed || conns[1].closed {
 		t.Error("the next that has waited longest was to go, and not who answers a request")
 	}
 	if c.displaced != uint64(len(conns)-1) {
 		t.Errorf("%d are counted", c.displaced)
 	}
-	other := &fakeConn{from: "192.0.2.2"}
+	other := &fakeConn{client: "192.0.2.2"}
 	if c.changed(other, http.StateNew); other.closed {
 		t.Error("another address suffers")
 	}

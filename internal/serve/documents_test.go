@@ -176,7 +176,7 @@ func exampleFits(t *testing.T, operation, status string, value any) {
 // The examples of errors are what those who do so are told.
 func TestExamplesOfErrorsAreTold(t *testing.T) {
 	h, doc, id := servetest.Alerting(t)
-	for _, tt := range []struct{ method, path, at, contentType, content string }{
+	for _, tt := range []struct{ method, path, base, contentType, content string }{
 		{"GET", "/gpu/metrics/{id}", "7", "", ""},
 		{"GET", "/gpu/metrics/{id}", "first", "", ""},
 		{"GET", "/api/v1/gpu/nodes/{node}", "other", "", ""},
@@ -188,11 +188,11 @@ func TestExamplesOfErrorsAreTold(t *testing.T) {
 		{"POST", "/api/alerts/{id}/silence", id, typeJSON, `{"duration_seconds":0}`},
 		{"DELETE", "/api/silences/{id}", "none", "", ""},
 	} {
-		w := servetest.Say(h, tt.method, strings.NewReplacer("{id}", tt.at, "{node}", tt.at).Replace(tt.path), tt.contentType, tt.content)
+		w := servetest.Say(h, tt.method, strings.NewReplacer("{id}", tt.base, "{node}", tt.base).Replace(tt.path), tt.contentType, tt.content)
 		doc.Check(t, tt.method, tt.path, w)
 		example := doc.Paths[tt.path][strings.ToLower(tt.method)].Responses[fmt.Sprint(w.Code)].Content[typeProblem].Examples["example"].Value
 		if diff := gocmp.Diff(servetest.Unmarshal(t, example), servetest.Unmarshal(t, w.Body.Bytes())); diff != "" {
-			t.Errorf("%s %s at %s (-example +told):\n%s", tt.method, tt.path, tt.at, diff)
+			t.Errorf("%s %s at %s (-example +told):\n%s", tt.method, tt.path, tt.base, diff)
 		}
 	}
 }

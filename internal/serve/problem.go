@@ -126,7 +126,7 @@ func (s *Server) nothing(r *http.Request) error {
 	}
 	if path := strings.TrimSuffix(r.URL.Path, "/"); strings.Count(path, "/") > 1 { // a word alone may be anything
 		end := path[strings.LastIndexByte(path, '/'):]
-		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(of string) bool { return !strings.HasSuffix(of, end) })), nearest.Hint(path, there))
+		what += cmp.Or(nearest.Hint(path, slices.DeleteFunc(slices.Clone(there), func(other string) bool { return !strings.HasSuffix(other, end) })), nearest.Hint(path, there))
 	}
 	return Refuse(http.StatusNotFound, what, "start at gpuwhy's page, "+s.kit.Root())
 }

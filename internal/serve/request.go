@@ -21,7 +21,7 @@ import (
 const typeForm = "application/x-www-form-urlencoded"
 
 // readBody reads JSON, if there is any, or a form with the same names, which it also returns.
-func readBody(r *http.Request, shape action.Form, into any) (form url.Values, err error) {
+func readBody(r *http.Request, shape action.Form, body any) (form url.Values, err error) {
 	content, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, unreadable(err)
@@ -37,7 +37,7 @@ func readBody(r *http.Request, shape action.Form, into any) (form url.Values, er
 	case len(content) == 0:
 		return form, nil
 	}
-	err = strictjson.Decode(content, into)
+	err = strictjson.Decode(content, body)
 	switch e, _ := errors.AsType[*strictjson.Error](err); {
 	case e == nil:
 		return form, err

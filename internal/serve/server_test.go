@@ -118,8 +118,8 @@ func TestStatuses(t *testing.T) {
 				if status >= 400 {
 					servetest.IsProblem(t, w, status)
 				}
-				if to, want := w.Header().Get("Location"), "/gpu/"+fixture.Workstation().Devices[0].UUID; status == 307 && to != want {
-					t.Errorf("%s: leads to %q, want %q", when, to, want)
+				if location, want := w.Header().Get("Location"), "/gpu/"+fixture.Workstation().Devices[0].UUID; status == 307 && location != want {
+					t.Errorf("%s: leads to %q, want %q", when, location, want)
 				}
 				if retry := w.Header().Get("Retry-After"); (retry == "5") != (status == 503) {
 					t.Errorf("%s: status %d with Retry-After %q", when, status, retry)

@@ -73,8 +73,8 @@ func TestEveryReadingIsDrawnAndNoGap(t *testing.T) {
 				least[i], mean[i], most[i] = v-1, v, v+float32(rapid.IntRange(0, 9).Draw(t, "most"))
 			}
 		}
-		steps, on := minutes(n, time.Minute), NewScale(0, 100, 0, 500, 1)
-		path, band := steps.Line(mean, on), steps.Between(least, most, on)
+		steps, scale := minutes(n, time.Minute), NewScale(0, 100, 0, 500, 1)
+		path, band := steps.Line(mean, scale), steps.Between(least, most, scale)
 		runs := runsIn(t, path)
 		for i := range mean {
 			place := float64(2*i) + 1
@@ -146,30 +146,30 @@ func TestTicks(t *testing.T) {
 		return z
 	}
 	berlin := zone("Europe/Berlin")
-	at := func(z *time.Location, text string) time.Time {
-		at, err := time.ParseInLocation("2006-01-02 15:04", text, z)
+	parsed := func(z *time.Location, text string) time.Time {
+		when, err := time.ParseInLocation("2006-01-02 15:04", text, z)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return at
+		return when
 	}
-	spring, autumn := at(berlin, "2026-03-28 23:30"), at(berlin, "2026-10-24 23:30")
+	spring, autumn := parsed(berlin, "2026-03-28 23:30"), parsed(berlin, "2026-10-24 23:30")
 	for _, c := range []struct {
-		from   time.Time
+		begin  time.Time
 		length time.Duration
 		want   string
 	}{
-		{at(berlin, "2026-01-10 11:58"), 10 * time.Minute, "11:58, 12:00, 12:02, 12:04, 12:06, 12:08"},
+		{parsed(berlin, "2026-01-10 11:58"), 10 * time.Minute, "11:58, 12:00, 12:02, 12:04, 12:06, 12:08"},
 		{spring, 6 * time.Hour, "Sun 29, 01:00, 03:00 CEST, 04:00, 05:00, 06:00"},
 		{autumn, 6 * time.Hour, "Sun 25, 01:00, 02:00, 02:00 CET, 03:00, 04:00"},
 		{spring, 24 * time.Hour, "Sun 29, 03:00 CEST, 06:00, 09:00, 12:00, 15:00, 18:00, 21:00, Mon 30"},
-		{at(berlin, "2026-03-26 12:00"), 7 * 24 * time.Hour, "Fri 27, Sat 28, Sun 29, Mon 30, Tue 31, 1 Apr, Thu 2"},
-		{at(zone("Asia/Kathmandu"), "2026-01-10 11:58"), 3 * time.Hour, "12:00, 12:30, 13:00, 13:30, 14:00, 14:30"},
-		{at(berlin, "2025-07-10 11:58"), 365 * 24 * time.Hour, "Sep, Nov, 2026, Mar, May, Jul"},
+		{parsed(berlin, "2026-03-26 12:00"), 7 * 24 * time.Hour, "Fri 27, Sat 28, Sun 29, Mon 30, Tue 31, 1 Apr, Thu 2"},
+		{parsed(zone("Asia/Kathmandu"), "2026-01-10 11:58"), 3 * time.Hour, "12:00, 12:30, 13:00, 13:30, 14:00, 14:30"},
+		{parsed(berlin, "2025-07-10 11:58"), 365 * 24 * time.Hour, "Sep, Nov, 2026, Mar, May, Jul"},
 	} {
-		ticks := Ticks(c.from, c.from.Add(c.length))
+		ticks := Ticks(c.begin, c.begin.Add(c.length))
 		if got := labels(ticks); got != c.want {
-			t.Errorf("%v from %v: %s, want %s", c.length, c.from, got, c.want)
+			t.Errorf("%v from %v: %s, want %s", c.length, c.begin, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {

@@ -71,11 +71,11 @@ func Start(tb testing.TB, config string, args ...string) *Server {
 			tb.Logf("Prometheus: %v\n%s", err, log.String())
 		}
 	})
-	at, ok := <-address
+	addr, ok := <-address
 	if !ok {
 		tb.Fatal("Prometheus ended at once")
 	}
-	s := &Server{URL: "http://" + at}
+	s := &Server{URL: "http://" + addr}
 	// It listens before it answers questions and takes series.
 	testkit.Until(tb, "Prometheus is ready", func() bool {
 		res, err := s.ask(tb, "/-/ready")
@@ -126,9 +126,9 @@ type Series struct {
 }
 
 // Query asks for an expression at a time, which is as Prometheus takes times.
-func (s *Server) Query(tb testing.TB, expr, at string) []Series {
+func (s *Server) Query(tb testing.TB, expr, instant string) []Series {
 	tb.Helper()
 	var data struct{ Result []Series }
-	s.Get(tb, "/api/v1/query", url.Values{"query": {expr}, "time": {at}}, &data)
+	s.Get(tb, "/api/v1/query", url.Values{"query": {expr}, "time": {instant}}, &data)
 	return data.Result
 }

@@ -377,13 +377,13 @@ func faultOfStore(err error) bool {
 	return false
 }
 
-func join(to, b *store.Batch) {
-	to.Devices = append(to.Devices, b.Devices...)
-	to.Rows = append(to.Rows, b.Rows...)
-	to.Frames = append(to.Frames, b.Frames...)
-	to.Sessions = append(to.Sessions, b.Sessions...)
-	to.Causes = append(to.Causes, b.Causes...)
-	to.Events = append(to.Events, b.Events...)
+func join(whole, b *store.Batch) {
+	whole.Devices = append(whole.Devices, b.Devices...)
+	whole.Rows = append(whole.Rows, b.Rows...)
+	whole.Frames = append(whole.Frames, b.Frames...)
+	whole.Sessions = append(whole.Sessions, b.Sessions...)
+	whole.Causes = append(whole.Causes, b.Causes...)
+	whole.Events = append(whole.Events, b.Events...)
 }
 
 // refuse counts a message that is not written, and logs it once for each node.

@@ -60,18 +60,18 @@ func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	of := jetstream.ConsumerConfig{
+	consumer := jetstream.ConsumerConfig{
 		Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.cfg.Again, MaxAckPending: 64 * messagesAtOnce,
 		InactiveThreshold: deserted, Description: "gpuwhy: the recorders that write the fleet's past into one database",
 	}
-	made, err := r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, of)
+	made, err := r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, consumer)
 	if !isSecond(err) {
 		return made, r.noStream(err)
 	}
 	// An earlier version left a consumer that never expires.
 	if former, failed := r.cfg.JetStream.Consumer(ctx, r.cfg.Stream, formerGroup); failed == nil && ended(former.CachedInfo()) {
 		if r.cfg.JetStream.DeleteConsumer(ctx, r.cfg.Stream, formerGroup) == nil {
-			made, err = r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, of)
+			made, err = r.cfg.JetStream.CreateOrUpdateConsumer(ctx, r.cfg.Stream, consumer)
 		}
 	}
 	if isSecond(err) {
@@ -87,11 +87,11 @@ func (r *Collector) consumer(ctx context.Context) (jetstream.Consumer, error) {
 
 // isSecond reports whether the stream has the consumer of another database.
 func isSecond(err error) bool {
-	of, ok := errors.AsType[jetstream.JetStreamError](err)
-	if !ok || of.APIError() == nil {
+	refused, ok := errors.AsType[jetstream.JetStreamError](err)
+	if !ok || refused.APIError() == nil {
 		return false
 	}
-	code := of.APIError().ErrorCode
+	code := refused.APIError().ErrorCode
 	return code == secondConsumer || code == sameFilter
 }
 

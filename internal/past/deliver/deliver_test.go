@@ -94,18 +94,18 @@ func virtual(t *testing.T, test func(t *testing.T)) {
 
 // An agent is a simulated machine with a store and an outbox.
 type agent struct {
-	t      *testing.T
-	node   *sim.Source
-	now    time.Time
-	file   string
-	outbox *deliver.Outbox
-	sqlite *sqlite.Store
-	store  store.Store
-	stage  *insight.Stage
-	bytes  int64  // of the outbox at most
-	of     string // its installation
-	called string // what its machine is called, if it may have been called otherwise
-	hides  bool   // each device has one process, of which the machine tells nothing
+	t            *testing.T
+	node         *sim.Source
+	now          time.Time
+	file         string
+	outbox       *deliver.Outbox
+	sqlite       *sqlite.Store
+	store        store.Store
+	stage        *insight.Stage
+	bytes        int64  // of the outbox at most
+	installation string // its installation
+	called       string // what its machine is called, if it may have been called otherwise
+	hides        bool   // each device has one process, of which the machine tells nothing
 }
 
 func newAgent(t *testing.T, n int) *agent {
@@ -166,7 +166,7 @@ func (a *agent) open() {
 		a.t.Fatal(err)
 	}
 	a.outbox = deliver.NewOutbox(deliver.OutboxConfig{Log: logger(a.t), Now: time.Now, Bytes: a.bytes, Node: a.called,
-		Installation: func() (string, error) { return a.of, nil },
+		Installation: func() (string, error) { return a.installation, nil },
 	})
 	if a.store, err = a.outbox.Attach(a.t.Context(), a.sqlite); err != nil {
 		a.t.Fatal(err)
@@ -349,8 +349,8 @@ type past struct {
 
 func (p *past) counts() string {
 	rows := 0
-	for _, of := range p.Rows {
-		rows += len(of)
+	for _, stored := range p.Rows {
+		rows += len(stored)
 	}
 	return fmt.Sprintf("%d devices, %d rows, %d frames, %d sessions, %d causes, %d events", len(p.Devices), rows, len(p.Frames), len(p.Sessions), len(p.Causes), len(p.Events))
 }
@@ -374,9 +374,9 @@ func pastOf(t *testing.T, s store.Store, node string) *past {
 	}
 	for _, tier := range store.Tiers {
 		for _, machines := range []bool{false, true} {
-			of := q
-			of.Tier, of.Machines = tier, machines
-			p.Rows[fmt.Sprintf("%v %v", tier, machines)] = all(t, s.Rows(t.Context(), of))
+			query := q
+			query.Tier, query.Machines = tier, machines
+			p.Rows[fmt.Sprintf("%v %v", tier, machines)] = all(t, s.Rows(t.Context(), query))
 		}
 	}
 	p.Frames = all(t, s.Frames(t.Context(), q))
@@ -414,8 +414,8 @@ func same(t *testing.T, a *agent, s store.Store) {
 		t.Fatalf("the node has %s, and the fleet %s", want.counts(), got.counts())
 	}
 	each(t, "device", want.Devices, got.Devices)
-	for of := range want.Rows {
-		each(t, of+" row", want.Rows[of], got.Rows[of])
+	for owner := range want.Rows {
+		each(t, owner+" row", want.Rows[owner], got.Rows[owner])
 	}
 	each(t, "frame", want.Frames, got.Frames)
 	each(t, "session", want.Sessions, got.Sessions)
@@ -531,8 +531,8 @@ func badMessages(t *testing.T) {
 		}
 		return encoder.EncodeAll(text, nil)
 	}
-	event := func(at time.Time) map[string]any {
-		return map[string]any{"version": 1, "node": "bad", "events": []any{map[string]any{"id": "x", "time": at.UnixMilli(), "new": 1}}, "new": "field"}
+	event := func(when time.Time) map[string]any {
+		return map[string]any{"version": 1, "node": "bad", "events": []any{map[string]any{"id": "x", "time": when.UnixMilli(), "new": 1}}, "new": "field"}
 	}
 	bad := func(data []byte) store.Parcel { return store.Parcel{Node: "bad", Number: 1, Data: data} }
 	other := all[0]

@@ -27,12 +27,12 @@ func fields() (all []string) {
 	walk = func(path string, t reflect.Type) {
 		for f := range t.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("cbor"), ",")
-			switch of := f.Type; {
-			case of.Kind() == reflect.Slice && reflect.PointerTo(of.Elem()).Implements(reflect.TypeFor[cbor.Unmarshaler]()): // rows
-			case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
-				walk(path+name+".", of.Elem())
+			switch typ := f.Type; {
+			case typ.Kind() == reflect.Slice && reflect.PointerTo(typ.Elem()).Implements(reflect.TypeFor[cbor.Unmarshaler]()): // rows
+			case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Struct:
+				walk(path+name+".", typ.Elem())
 			default:
-				all = append(all, path+name+" "+of.String())
+				all = append(all, path+name+" "+typ.String())
 			}
 		}
 	}
@@ -74,16 +74,16 @@ func TestFieldsAreOnlyAdded(t *testing.T) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	now, has := fields(), strings.Split(strings.TrimSpace(string(text)), "\n")
+	now, known := fields(), strings.Split(strings.TrimSpace(string(text)), "\n")
 	head := fmt.Sprint("version ", Version)
-	if has[0] == head {
-		for _, f := range has[1:] {
+	if known[0] == head {
+		for _, f := range known[1:] {
 			if !slices.Contains(now, f) {
 				t.Errorf("%q is not there any more: this needs another version, and both must be read for a while", f)
 			}
 		}
 	} else if !*update {
-		t.Fatalf("%s begins with %q", file, has[0])
+		t.Fatalf("%s begins with %q", file, known[0])
 	}
 	all := strings.Join(append([]string{head}, now...), "\n") + "\n"
 	if *update && !t.Failed() {

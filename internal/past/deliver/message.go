@@ -53,7 +53,7 @@ type table struct {
 	Tier     string   `cbor:"tier"`
 	Machines bool     `cbor:"machines,omitempty"`
 	UUIDs    []string `cbor:"uuids,omitempty"` // that rows name by number
-	Of       []int    `cbor:"of,omitempty"`    // the number of the row's UUID; of machines there is no list
+	Indexes  []int    `cbor:"of,omitempty"`    // the number of the row's UUID; of machines there is no list
 	Times    []int64  `cbor:"times"`           // the first, and then by how much each is later than the one before
 	States   []string `cbor:"states,omitempty"`
 	Readings []int    `cbor:"readings,omitempty"` // of spans
@@ -94,7 +94,7 @@ func moment(ms int64) time.Time {
 // splitNodes divides a batch by node. It leaves out documents, unsettled spans and parcels.
 func splitNodes(b *store.Batch) map[string]*store.Batch {
 	all := map[string]*store.Batch{}
-	of := func(node string) *store.Batch {
+	batchFor := func(node string) *store.Batch {
 		n := all[node]
 		if n == nil {
 			n = new(store.Batch)
@@ -103,27 +103,27 @@ func splitNodes(b *store.Batch) map[string]*store.Batch {
 		return n
 	}
 	for _, d := range b.Devices {
-		n := of(d.Node)
+		n := batchFor(d.Node)
 		n.Devices = append(n.Devices, d)
 	}
 	for _, r := range b.Rows {
-		n := of(r.Node)
+		n := batchFor(r.Node)
 		n.Rows = append(n.Rows, r)
 	}
 	for _, f := range b.Frames {
-		n := of(f.Node)
+		n := batchFor(f.Node)
 		n.Frames = append(n.Frames, f)
 	}
 	for _, s := range b.Sessions {
-		n := of(s.Node)
+		n := batchFor(s.Node)
 		n.Sessions = append(n.Sessions, s)
 	}
 	for _, c := range b.Causes {
-		n := of(c.Node)
+		n := batchFor(c.Node)
 		n.Causes = append(n.Causes, c)
 	}
 	for _, e := range b.Events {
-		n := of(e.Node)
+		n := batchFor(e.Node)
 		n.Events = append(n.Events, e)
 	}
 	return all
@@ -169,12 +169,12 @@ func tableOf(tier store.Tier, machines bool, rows []*store.Row) table {
 				numbers[r.UUID] = n
 				t.UUIDs = append(t.UUIDs, r.UUID)
 			}
-			t.Of = append(t.Of, n)
+			t.Indexes = append(t.Indexes, n)
 			t.States = append(t.States, string(r.State))
 		}
-		at := stamp(r.Time)
-		t.Times = append(t.Times, at-before)
-		before = at
+		readAt := stamp(r.Time)
+		t.Times = append(t.Times, readAt-before)
+		before = readAt
 		if tier != store.Raw {
 			t.Readings = append(t.Readings, r.Readings)
 		}
@@ -189,17 +189,17 @@ func tableOf(tier store.Tier, machines bool, rows []*store.Row) table {
 	return t
 }
 
-func columnOf(i int, of *store.Column, tier store.Tier, rows []*store.Row) column {
-	c := column{Name: of.Name}
+func columnOf(i int, kind *store.Column, tier store.Tier, rows []*store.Row) column {
+	c := column{Name: kind.Name}
 	spread, lacks := false, false
 	for j, r := range rows {
 		var v store.Value
 		if i < len(r.Values) {
 			v = r.Values[i]
 		}
-		least, hasLeast := of.Number(v.Least)
-		mean, ok := of.Number(v.Mean)
-		most, hasMost := of.Number(v.Most)
+		least, hasLeast := kind.Number(v.Least)
+		mean, ok := kind.Number(v.Mean)
+		most, hasMost := kind.Number(v.Most)
 		if v.Count == 0 || !ok || tier != store.Raw && (!hasLeast || !hasMost) {
 			c.Absent = append(c.Absent, j)
 			continue
@@ -394,7 +394,7 @@ func half[T any](all []T) (first, second []T) { return all[:len(all)/2], all[len
 
 // cut divides a list in two. Over several lists, whose items n counts, both parts get about the same number of items.
 func cut[T any](n *int, first, second *[]T, all []T) {
-	at := (len(all) + *n&1) / 2
-	*first, *second = all[:at], all[at:]
+	middle := (len(all) + *n&1) / 2
+	*first, *second = all[:middle], all[middle:]
 	*n += len(all)
 }

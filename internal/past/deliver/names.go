@@ -64,8 +64,8 @@ func newNames() names {
 }
 
 // load reads earlier decisions of collectors. If it can't read them, it starts over.
-func (n *names) load(ctx context.Context, from store.Store, now time.Time) error {
-	text, err := from.Document(ctx, store.FleetNames)
+func (n *names) load(ctx context.Context, documents store.Store, now time.Time) error {
+	text, err := documents.Document(ctx, store.FleetNames)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ type naming struct {
 
 // nameFor decides under which name an installation's data about a time span is kept. own says that the name belongs to the collector's machine.
 // Data about no time changes no name.
-func (n *names) nameFor(c claim, at span, now time.Time, own bool) naming {
+func (n *names) nameFor(c claim, span span, now time.Time, own bool) naming {
 	node := c.node
 	if c.installation == "" { // of an earlier version
 		return naming{node: node}
@@ -99,54 +99,54 @@ func (n *names) nameFor(c claim, at span, now time.Time, own bool) naming {
 	holds, known := n.kept.Names[node]
 	mine, isApart := n.kept.Names[apartName(c)]
 	isApart = isApart && mine.Installation == c.installation
-	none := at.to.IsZero()
-	switch goesOn := !n.heard[node].Before(at.from); {
+	none := span.to.IsZero()
+	switch goesOn := !n.heard[node].Before(span.from); {
 	case own:
-		return n.keepApart(c, at)
+		return n.keepApart(c, span)
 	case known && holds.Installation == c.installation:
 		delete(n.since, c)
-		n.hear(node, at)
+		n.hear(node, span)
 		return naming{node: node}
-	case isApart && (none || known && at.to.Before(holds.Since)):
+	case isApart && (none || known && span.to.Before(holds.Since)):
 		return naming{node: apartName(c)}
 	case none && !n.isLate(c, now):
 		return naming{wait: true}
-	case none, known && at.to.Before(holds.Since): // late news of whom the name belonged to
+	case none, known && span.to.Before(holds.Since): // late news of whom the name belonged to
 		return naming{node: node}
 	case !known:
-		return n.take(c, at, now)
-	case goesOn, isApart && !mine.Displaced && !n.isAbandoned(node, at.from):
-		return n.keepApart(c, at)
+		return n.take(c, span, now)
+	case goesOn, isApart && !mine.Displaced && !n.isAbandoned(node, span.from):
+		return n.keepApart(c, span)
 	case !n.decided(c, now):
 		return naming{wait: true}
 	}
 	out := naming{node: node, changed: true}
 	if isApart && !mine.Displaced { // it continues the name, as one that is set up anew
 		delete(n.kept.Names, apartName(c))
-	} else if former, _ := n.former(c, at.from); former != "" {
+	} else if former, _ := n.former(c, span.from); former != "" {
 		aside := apartName(claim{node, holds.Installation})
 		n.move(node, aside)
 		n.kept.Names[aside] = holder{holds.Installation, holds.Since, true}
 		n.move(former, node)
 		out.renamed = []store.Renaming{{From: node, To: aside}, {From: former, To: node}}
 	}
-	n.kept.Names[node] = holder{Installation: c.installation, Since: at.from}
-	n.heard[node] = at.to
+	n.kept.Names[node] = holder{Installation: c.installation, Since: span.from}
+	n.heard[node] = span.to
 	return out
 }
 
 // keepApart keeps an installation's data under its own separate name.
-func (n *names) keepApart(c claim, at span) naming {
+func (n *names) keepApart(c claim, span span) naming {
 	name := apartName(c)
 	out := naming{node: name, apart: true}
 	delete(n.since, c)
-	if of, known := n.kept.Names[name]; known && of.Installation == c.installation {
-		n.hear(name, at)
+	if owner, known := n.kept.Names[name]; known && owner.Installation == c.installation {
+		n.hear(name, span)
 		return out
 	}
 	others := 0
-	for of := range n.kept.Names {
-		if strings.HasPrefix(of, c.node+apartMark) {
+	for other := range n.kept.Names {
+		if strings.HasPrefix(other, c.node+apartMark) {
 			others++
 		}
 	}
@@ -154,37 +154,37 @@ func (n *names) keepApart(c claim, at span) naming {
 		out.node = c.node + apartMark + "more"
 		return out
 	}
-	n.kept.Names[name] = holder{Installation: c.installation, Since: at.from}
-	n.hear(name, at)
+	n.kept.Names[name] = holder{Installation: c.installation, Since: span.from}
+	n.hear(name, span)
 	out.changed = true
 	return out
 }
 
 // take gives an unused name to an installation, together with its past under a former name.
-func (n *names) take(c claim, at span, now time.Time) naming {
+func (n *names) take(c claim, span span, now time.Time) naming {
 	out := naming{node: c.node, changed: true}
-	if former, goesOn := n.former(c, at.from); former != "" && !goesOn {
+	if former, goesOn := n.former(c, span.from); former != "" && !goesOn {
 		if !n.decided(c, now) {
 			return naming{wait: true}
 		}
 		n.move(former, c.node)
 		out.renamed = []store.Renaming{{From: former, To: c.node}}
 	}
-	n.kept.Names[c.node] = holder{Installation: c.installation, Since: at.from}
-	n.hear(c.node, at)
+	n.kept.Names[c.node] = holder{Installation: c.installation, Since: span.from}
+	n.hear(c.node, span)
 	return out
 }
 
 // former returns the name under which an installation that claims another name has its past. goesOn says that it still delivers under that name
 // too: then one machine is a copy of the other, and each keeps its own past.
-func (n *names) former(c claim, from time.Time) (name string, goesOn bool) {
-	for of, holds := range n.kept.Names {
+func (n *names) former(c claim, began time.Time) (name string, goesOn bool) {
+	for other, holds := range n.kept.Names {
 		switch {
-		case holds.Installation != c.installation || of == c.node:
-		case !n.heard[of].Before(from):
+		case holds.Installation != c.installation || other == c.node:
+		case !n.heard[other].Before(began):
 			return "", true
 		case name == "" || holds.Since.After(n.kept.Names[name].Since):
-			name = of
+			name = other
 		}
 	}
 	return name, false
@@ -193,16 +193,16 @@ func (n *names) former(c claim, from time.Time) (name string, goesOn bool) {
 // move gives a name without an owner to another installation.
 func (n *names) move(from, to string) {
 	delete(n.heard, to)
-	if at, known := n.heard[from]; known {
-		n.heard[to] = at
+	if last, known := n.heard[from]; known {
+		n.heard[to] = last
 	}
 	delete(n.heard, from)
 	delete(n.kept.Names, from)
 }
 
-func (n *names) hear(node string, at span) {
-	if at.to.After(n.heard[node]) {
-		n.heard[node] = at.to
+func (n *names) hear(node string, span span) {
+	if span.to.After(n.heard[node]) {
+		n.heard[node] = span.to
 	}
 }
 
@@ -250,9 +250,9 @@ func apartName(c claim) string {
 
 // MakeRoom adds to a batch what gives a name to the collector's own machine with its installation. If another installation has delivered under
 // the name, its past is kept separately, so that it can take it along.
-func MakeRoom(ctx context.Context, from store.Store, node, installation string, b *store.Batch) error {
+func MakeRoom(ctx context.Context, documents store.Store, node, installation string, b *store.Batch) error {
 	n := newNames()
-	if err := n.load(ctx, from, time.Time{}); err != nil {
+	if err := n.load(ctx, documents, time.Time{}); err != nil {
 		return err
 	}
 	holds, known := n.kept.Names[node]
@@ -276,22 +276,22 @@ func (n *names) document() ([]byte, error) { return json.Marshal(n.kept) }
 // span returns the time span of a message's readings. Only readings show that a machine is present under a name: other data may be from an earlier
 // run and arrive late.
 func (m *message) span() (s span) {
-	saw := func(at time.Time) {
-		if s.from.IsZero() || at.Before(s.from) {
-			s.from = at
+	saw := func(t time.Time) {
+		if s.from.IsZero() || t.Before(s.from) {
+			s.from = t
 		}
-		if at.After(s.to) {
-			s.to = at
+		if t.After(s.to) {
+			s.to = t
 		}
 	}
 	for i := range m.Tables {
 		if m.Tables[i].Tier != store.Raw.String() {
 			continue
 		}
-		at := int64(0)
+		readAt := int64(0)
 		for _, later := range m.Tables[i].Times {
-			at += later
-			saw(moment(at))
+			readAt += later
+			saw(moment(readAt))
 		}
 	}
 	for i := range m.Frames {
@@ -306,7 +306,7 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 		return naming{}, fmt.Errorf("%w: its installation has %d bytes", ErrUnreadable, len(m.Installation))
 	}
 	now := r.cfg.Now()
-	at := m.span()
+	span := m.span()
 	if r.names.kept.Names[node].Installation != m.Installation && now.Sub(r.names.read) > namesAge { // another collector may have decided it
 		if err := r.names.load(context.Background(), r.cfg.Store, now); err != nil {
 			return naming{}, err
@@ -316,7 +316,7 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 	if r.names.kept.Names[node].Installation != m.Installation { // something may change
 		before = keptNames{maps.Clone(before.Names)}
 	}
-	n := r.names.nameFor(claim{node, m.Installation}, at, now, r.cfg.Own != nil && r.cfg.Own(node))
+	n := r.names.nameFor(claim{node, m.Installation}, span, now, r.cfg.Own != nil && r.cfg.Own(node))
 	if c := (claim{node, m.Installation}); n.apart && !r.names.told[c] {
 		r.names.told[c] = true
 		r.log.Warn("two programs deliver the past of machines with the same name; the second one's past is kept separately", "node", node, "kept_as", n.node,
@@ -334,8 +334,8 @@ func (r *Collector) name(m *message, node string) (naming, error) {
 			delete(r.names.heard, node)
 			return naming{}, err
 		}
-		for _, of := range n.renamed {
-			r.log.Info("a machine's past is filed under a new name: the machine has a new name, or another machine has its old one", "was", of.From, "is", of.To)
+		for _, renaming := range n.renamed {
+			r.log.Info("a machine's past is filed under a new name: the machine has a new name, or another machine has its old one", "was", renaming.From, "is", renaming.To)
 		}
 	}
 	return n, nil

@@ -22,17 +22,17 @@ func twoOfOneName(t *testing.T) {
 	fleet := newAgent(t, 2).sqlite
 	programs := map[string]*agent{}
 	node := ""
-	for _, of := range []string{"first", "second", "third", "fourth"} {
+	for _, owner := range []string{"first", "second", "third", "fourth"} {
 		a := machine(t, 0)
-		a.of, a.now = of, time.Now()
+		a.installation, a.now = owner, time.Now()
 		a.open()
 		t.Cleanup(func() { _ = a.sqlite.Close() })
-		programs[of], node = a, a.node.Node()
+		programs[owner], node = a, a.node.Node()
 	}
 	r, _ := recorder(t, b, fleet)
-	live := func(of string) {
+	live := func(owner string) {
 		t.Helper()
-		a := programs[of]
+		a := programs[owner]
 		a.now = time.Now()
 		a.live(10 * time.Second)
 		a.send(b)
@@ -83,11 +83,11 @@ func twoOfOneName(t *testing.T) {
 	}
 	for i, step := range []struct {
 		pause time.Duration
-		of    string
+		owner string
 		want  int
 	}{{0, "third", 18}, {30 * time.Minute, "third", 18}, {abandoned, "third", 20}, {time.Minute, "fourth", 22}} {
 		time.Sleep(step.pause)
-		live(step.of)
+		live(step.owner)
 		b.taken(t)
 		if rows(node) != step.want {
 			t.Errorf("step %d: %d rows of %q, want %d; %v", i, rows(node), node, step.want, well(t, r))
@@ -98,12 +98,12 @@ func twoOfOneName(t *testing.T) {
 const abandoned = time.Hour + time.Minute
 
 // rename restarts a machine under another name.
-func (a *agent) rename(t *testing.T, to string) {
+func (a *agent) rename(t *testing.T, name string) {
 	t.Helper()
 	if err := a.sqlite.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.called = to
+	a.called = name
 	a.open()
 }
 
@@ -116,7 +116,7 @@ func swappedNames(t *testing.T) {
 	var machines [2]*agent
 	for i := range machines {
 		a := machine(t, i)
-		a.of = fmt.Sprint("installation ", i)
+		a.installation = fmt.Sprint("installation ", i)
 		a.open()
 		t.Cleanup(func() { _ = a.sqlite.Close() })
 		machines[i] = a
@@ -188,7 +188,7 @@ func anotherName(t *testing.T) {
 	b, fleet := newBroker(t), newAgent(t, 2).sqlite
 	r, _ := recorder(t, b, fleet)
 	a := machine(t, 0)
-	a.of, a.now = "it", time.Now()
+	a.installation, a.now = "it", time.Now()
 	a.open()
 	was := a.node.Node()
 	a.live(10 * time.Second)
@@ -207,12 +207,12 @@ func anotherName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := map[string]int{}
+	counts := map[string]int{}
 	for _, d := range devices {
-		of[d.Node]++
+		counts[d.Node]++
 	}
-	if of[was] != 0 || of["renamed"] == 0 {
-		t.Errorf("after %q got another name there are %v; %v", was, of, well(t, r))
+	if counts[was] != 0 || counts["renamed"] == 0 {
+		t.Errorf("after %q got another name there are %v; %v", was, counts, well(t, r))
 	}
 	n := 0
 	for row, err := range fleet.Rows(t.Context(), store.Query{}) {

@@ -25,15 +25,15 @@ func (l Lost) plus(m Lost) Lost {
 // String returns a text for people; empty if nothing was lost.
 func (l Lost) String() string {
 	var text string
-	for _, of := range []struct {
+	for _, count := range []struct {
 		n    int
 		what string
 	}{{l.Frames, "snapshots"}, {l.Readings, "readings"}, {l.Spans, "spans"}, {l.Rest, "sessions, causes and events"}} {
-		if of.n > 0 {
+		if count.n > 0 {
 			if text != "" {
 				text += ", "
 			}
-			text += fmt.Sprint(of.n, " ", of.what)
+			text += fmt.Sprint(count.n, " ", count.what)
 		}
 	}
 	return text
@@ -105,14 +105,14 @@ func (t *outboxStore) Write(ctx context.Context, b *store.Batch) error {
 	o := t.outbox
 	o.change.Lock()
 	defer o.change.Unlock()
-	of := ""
+	installation := ""
 	if o.cfg.Installation != nil {
 		var err error
-		if of, err = o.cfg.Installation(); err != nil {
+		if installation, err = o.cfg.Installation(); err != nil {
 			return err
 		}
 	}
-	parcels, tooLong, err := o.codec.parcels(b, of)
+	parcels, tooLong, err := o.codec.parcels(b, installation)
 	if err != nil {
 		return err
 	}
@@ -122,9 +122,9 @@ func (t *outboxStore) Write(ctx context.Context, b *store.Batch) error {
 		parcels[i].Number = next + int64(i)
 		bytes += int64(len(parcels[i].Data))
 	}
-	with := *b
-	with.Parcels = parcels
-	if err := t.Store.Write(ctx, &with); err != nil {
+	whole := *b
+	whole.Parcels = parcels
+	if err := t.Store.Write(ctx, &whole); err != nil {
 		return err
 	}
 	o.number = next + int64(len(parcels))

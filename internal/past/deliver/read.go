@@ -113,7 +113,7 @@ func (r *reader) table(t *table) error {
 	if r.count(n); r.err != nil {
 		return r.err
 	}
-	if !t.Machines && (len(t.Of) != n || len(t.States) != n) || spans && len(t.Readings) != n {
+	if !t.Machines && (len(t.Indexes) != n || len(t.States) != n) || spans && len(t.Readings) != n {
 		return r.refuse("it has a table with lists of different lengths")
 	}
 	columns := store.DeviceColumns
@@ -122,17 +122,17 @@ func (r *reader) table(t *table) error {
 	}
 	values := make([]store.Value, n*len(columns))
 	rows := make([]store.Row, n)
-	at := int64(0)
+	readAt := int64(0)
 	for i := range rows {
-		at += t.Times[i]
-		row := store.Row{Tier: tier, Time: r.time(at), Readings: 1, Values: values[i*len(columns) : (i+1)*len(columns)]}
+		readAt += t.Times[i]
+		row := store.Row{Tier: tier, Time: r.time(readAt), Readings: 1, Values: values[i*len(columns) : (i+1)*len(columns)]}
 		row.Key = r.key("")
 		if !t.Machines {
-			if t.Of[i] < 0 || t.Of[i] >= len(t.UUIDs) || t.UUIDs[t.Of[i]] == "" {
+			if t.Indexes[i] < 0 || t.Indexes[i] >= len(t.UUIDs) || t.UUIDs[t.Indexes[i]] == "" {
 				return r.refuse("it has a row without a device")
 			}
 			r.text(longestName, t.States[i])
-			row.Key, row.State = r.key(t.UUIDs[t.Of[i]]), gpu.State(t.States[i])
+			row.Key, row.State = r.key(t.UUIDs[t.Indexes[i]]), gpu.State(t.States[i])
 		}
 		if spans {
 			if row.Readings = t.Readings[i]; row.Readings < 0 || row.Readings > math.MaxInt32 {
@@ -156,9 +156,9 @@ func (r *reader) table(t *table) error {
 }
 
 // fill sets the values of a column in rows; false: the lists don't fit.
-func (c *column) fill(of *store.Column, j int, rows []store.Row, spans bool) bool {
-	has := len(rows) - len(c.Absent)
-	if len(c.Mean) != has || len(c.Below) != len(c.Above) || len(c.Below) != 0 && len(c.Below) != has || len(c.Lack) != 0 && len(c.Lack) != has {
+func (c *column) fill(kind *store.Column, j int, rows []store.Row, spans bool) bool {
+	present := len(rows) - len(c.Absent)
+	if len(c.Mean) != present || len(c.Below) != len(c.Above) || len(c.Below) != 0 && len(c.Below) != present || len(c.Lack) != 0 && len(c.Lack) != present {
 		return false
 	}
 	absent, k := c.Absent, 0
@@ -167,10 +167,10 @@ func (c *column) fill(of *store.Column, j int, rows []store.Row, spans bool) boo
 			absent = absent[1:]
 			continue
 		}
-		if k == has {
+		if k == present {
 			return false
 		}
-		mean := of.Value(c.Mean[k])
+		mean := kind.Value(c.Mean[k])
 		v := store.Value{Least: mean, Mean: mean, Most: mean, Count: 1}
 		if spans {
 			v.Count = rows[i].Readings
@@ -178,7 +178,7 @@ func (c *column) fill(of *store.Column, j int, rows []store.Row, spans bool) boo
 				v.Count -= c.Lack[k]
 			}
 			if len(c.Below) > 0 {
-				v.Least, v.Most = of.Value(c.Mean[k]-c.Below[k]), of.Value(c.Mean[k]+c.Above[k])
+				v.Least, v.Most = kind.Value(c.Mean[k]-c.Below[k]), kind.Value(c.Mean[k]+c.Above[k])
 			}
 			if v.Count < 1 || v.Count > rows[i].Readings || v.Least > mean || v.Most < mean {
 				return false

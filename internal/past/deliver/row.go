@@ -130,9 +130,9 @@ type rowReader struct {
 }
 
 // read decodes a value, if there is one, into a pointer's target.
-func (r *rowReader) read(name string, to any) {
+func (r *rowReader) read(name string, value any) {
 	if text, there := r.values[name]; there {
-		if err := decoding.Unmarshal(text, to); err != nil {
+		if err := decoding.Unmarshal(text, value); err != nil {
 			r.errs = append(r.errs, err)
 		}
 	}

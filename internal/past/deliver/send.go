@@ -164,8 +164,8 @@ func undelivered(err error) error {
 		return kept
 	}
 	var code jetstream.ErrorCode
-	if of, ok := errors.AsType[jetstream.JetStreamError](err); ok && of.APIError() != nil {
-		code = of.APIError().ErrorCode
+	if refused, ok := errors.AsType[jetstream.JetStreamError](err); ok && refused.APIError() != nil {
+		code = refused.APIError().ErrorCode
 	}
 	switch {
 	case code == storeFailed, code == noResources, code == storageFailed:

@@ -43,14 +43,14 @@ func (e *NotSeenError) Unwrap() error { return ErrNotSeen }
 // devices. Where there is no snapshot of that time the error is [ErrNotSeen], and a [NotSeenError] where one of
 // shortly before would have been followed by another one if gpuwhy had looked. Two at
 // once are answered, which is much work; one for which there is no place in time gets [ErrBusy].
-func (p *Past) Moment(ctx context.Context, node string, at time.Time, stage *insight.Stage) (*insight.Moment, error) {
+func (p *Past) Moment(ctx context.Context, node string, t time.Time, stage *insight.Stage) (*insight.Moment, error) {
 	leave, err := p.moments.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	ctx, cancel := context.WithCancel(ctx)
-	read := p.read(ctx, node, at.Add(-max(before, lasts(p.Interval))), at.Add(time.Millisecond))
+	read := p.read(ctx, node, t.Add(-max(before, lasts(p.Interval))), t.Add(time.Millisecond))
 	defer func() {
 		cancel()
 		for range read { // until the reader has ended
@@ -68,7 +68,7 @@ func (p *Past) Moment(ctx context.Context, node string, at time.Time, stage *ins
 			gap = min(gap, r.Time.Sub(last))
 		}
 		last = r.Time
-		if at.Sub(r.Time) > answered {
+		if t.Sub(r.Time) > answered {
 			newest = r.Snapshot
 			stage.Learn(newest)
 			continue
@@ -81,7 +81,7 @@ func (p *Past) Moment(ctx context.Context, node string, at time.Time, stage *ins
 	switch err := ctx.Err(); {
 	case err != nil: // some may not have come
 		return nil, err
-	case gap < math.MaxInt64 && !last.IsZero() && at.Sub(last) > lasts(max(gap, p.Seldom)):
+	case gap < math.MaxInt64 && !last.IsZero() && t.Sub(last) > lasts(max(gap, p.Seldom)):
 		return nil, &NotSeenError{last}
 	case newest != nil: // nothing followed
 		return stage.Beside(newest), nil

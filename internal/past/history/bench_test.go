@@ -48,7 +48,7 @@ func BenchmarkAt(b *testing.B) {
 }
 
 // filled is a database with rows of spans of 8 GPUs, in which all that a driver reports wanders.
-func filled(b *testing.B, of time.Duration, tiers ...store.Tier) *Past {
+func filled(b *testing.B, length time.Duration, tiers ...store.Tier) *Past {
 	b.Helper()
 	s, err := sqlite.Open(b.Context(), sqlite.Options{File: filepath.Join(b.TempDir(), "history.db")})
 	if err != nil {
@@ -57,9 +57,9 @@ func filled(b *testing.B, of time.Duration, tiers ...store.Tier) *Past {
 	b.Cleanup(func() { _ = s.Close() })
 	random := rand.New(rand.NewPCG(1, 1))
 	var batch store.Batch
-	row := func(tier store.Tier, at time.Time) {
+	row := func(tier store.Tier, when time.Time) {
 		for i := range 8 {
-			r := store.Row{Key: keyOf(i), Tier: tier, Time: at, Readings: 12, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
+			r := store.Row{Key: keyOf(i), Tier: tier, Time: when, Readings: 12, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 			for j := range r.Values {
 				if c := &store.DeviceColumns[j]; c.Kept != "" || j%2 == 0 {
 					mean := math.Round(100*random.Float64()*c.Scale) / c.Scale
@@ -75,7 +75,7 @@ func filled(b *testing.B, of time.Duration, tiers ...store.Tier) *Past {
 		}
 		batch.Rows = batch.Rows[:0]
 	}
-	for at := midnight; at.Before(midnight.Add(of)); at = at.Add(tiers[0].Span()) {
+	for at := midnight; at.Before(midnight.Add(length)); at = at.Add(tiers[0].Span()) {
 		for _, tier := range tiers {
 			if at.Truncate(tier.Span()).Equal(at) {
 				row(tier, at)
@@ -86,7 +86,7 @@ func filled(b *testing.B, of time.Duration, tiers ...store.Tier) *Past {
 		}
 	}
 	write()
-	return &Past{Store: s, Now: func() time.Time { return midnight.Add(of) }}
+	return &Past{Store: s, Now: func() time.Time { return midnight.Add(length) }}
 }
 
 func keyOf(i int) store.Key { return store.Key{Node: "a", UUID: fmt.Sprintf("GPU-%d", i)} }
@@ -103,7 +103,7 @@ func BenchmarkHistory(b *testing.B) {
 	page := columns("utilization_gpu", "power_draw", "thermal_gpu", "memory_used", "fans_commanded", "clocks_sm", "processes")
 	const day, year = 24 * time.Hour, 365*24*time.Hour + 5*time.Hour // so that six hours go on
 	aDay, aYear := filled(b, day, store.Minute), filled(b, year, store.Quarter, store.SixHours)
-	for _, of := range []struct {
+	for _, tt := range []struct {
 		name    string
 		past    *Past
 		span    time.Duration
@@ -122,23 +122,23 @@ func BenchmarkHistory(b *testing.B) {
 		{"a year of 8 GPUs by 15 h, a quantity", aYear, year, 15 * time.Hour, store.Quarter, 8, one},
 		{"a year of 8 GPUs by 15 h, seven quantities", aYear, year, 15 * time.Hour, store.Quarter, 8, page},
 	} {
-		p := of.past
-		g, err := p.Grid(midnight, midnight.Add(of.span), of.step)
+		p := tt.past
+		g, err := p.Grid(midnight, midnight.Add(tt.span), tt.step)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if g.Tier != of.tier {
-			b.Fatalf("%s is asked of rows of %s", of.name, g.Tier)
+		if g.Tier != tt.tier {
+			b.Fatalf("%s is asked of rows of %s", tt.name, g.Tier)
 		}
 		var keys []store.Key
-		for i := range of.devices {
+		for i := range tt.devices {
 			keys = append(keys, keyOf(i))
 		}
-		b.Run(of.name, func(b *testing.B) {
+		b.Run(tt.name, func(b *testing.B) {
 			begun := cpu()
 			for b.Loop() {
-				series, err := p.History(b.Context(), g, keys, false, of.columns)
-				if err != nil || len(series) != of.devices {
+				series, err := p.History(b.Context(), g, keys, false, tt.columns)
+				if err != nil || len(series) != tt.devices {
 					b.Fatal(len(series), err)
 				}
 			}
@@ -150,7 +150,7 @@ func BenchmarkHistory(b *testing.B) {
 // BenchmarkWhy asks what went on, where work begins and ends all the time.
 func BenchmarkWhy(b *testing.B) {
 	const day = 24 * time.Hour
-	for _, of := range []struct {
+	for _, tt := range []struct {
 		name        string
 		span        time.Duration
 		each, works time.Duration
@@ -159,21 +159,21 @@ func BenchmarkWhy(b *testing.B) {
 		{"30 days of 8 GPUs, at work for 50 min each hour", 30 * day, time.Hour, 50 * time.Minute, []store.Tier{store.Minute, store.Quarter, store.SixHours}},
 		{"a year of 8 GPUs, at work for 20 h each day", 365 * day, day, 20 * time.Hour, []store.Tier{store.Quarter, store.SixHours}},
 	} {
-		p := filled(b, of.span, of.tiers...)
+		p := filled(b, tt.span, tt.tiers...)
 		now := p.Now()
 		p.Keeps = store.Retention{store.Raw: 2 * day, store.Minute: 30 * day, store.Quarter: 730 * day}
 		var batch store.Batch
 		for i := range 8 {
-			for at := midnight; at.Before(now); at = at.Add(of.each) {
+			for at := midnight; at.Before(now); at = at.Add(tt.each) {
 				batch.Causes = append(batch.Causes, store.Cause{
-					ID: fmt.Sprintf("%d-%d", i, at.Unix()), Key: keyOf(i), From: at, To: at.Add(of.works), Kind: string(explain.Work),
+					ID: fmt.Sprintf("%d-%d", i, at.Unix()), Key: keyOf(i), From: at, To: at.Add(tt.works), Kind: string(explain.Work),
 				})
 			}
 		}
 		if err := p.Store.Write(b.Context(), &batch); err != nil {
 			b.Fatal(err)
 		}
-		b.Run(of.name, func(b *testing.B) {
+		b.Run(tt.name, func(b *testing.B) {
 			begun := cpu()
 			for b.Loop() {
 				s, err := p.Why(b.Context(), store.Query{From: midnight, To: now}, Names(nil))
@@ -187,15 +187,15 @@ func BenchmarkWhy(b *testing.B) {
 }
 
 // live reads a simulated machine each 5 s, as gpuwhy does, and calls said with each Moment. It returns what a store keeps of it.
-func live(t testing.TB, profile string, from time.Time, of time.Duration, said func(*insight.Moment)) (string, *insight.Stage, []store.Frame) {
-	now := from
+func live(t testing.TB, profile string, begin time.Time, length time.Duration, said func(*insight.Moment)) (string, *insight.Stage, []store.Frame) {
+	now := begin
 	nodes, err := sim.Nodes(profile, func() time.Time { return now })
 	if err != nil {
 		t.Fatal(err)
 	}
 	var frames []store.Frame
 	stage := insight.NewStage()
-	for ; now.Before(from.Add(of)); now = now.Add(5 * time.Second) {
+	for ; now.Before(begin.Add(length)); now = now.Add(5 * time.Second) {
 		snap, err := nodes[0].Read(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -19,14 +19,14 @@ func TestAStoryAsksOnceWhatIsNotSettled(t *testing.T) {
 		key := store.Key{Node: "a", UUID: fmt.Sprint("GPU-", d)}
 		m.devices = append(m.devices, store.Device{Node: key.Node, UUID: key.UUID, Index: d})
 		for n := range each {
-			from := midnight.Add(time.Duration(n) * 30 * time.Minute)
-			m.causes = append(m.causes, store.Cause{Key: key, From: from, To: from.Add(20 * time.Minute), Kind: string(explain.Work)})
+			begin := midnight.Add(time.Duration(n) * 30 * time.Minute)
+			m.causes = append(m.causes, store.Cause{Key: key, From: begin, To: begin.Add(20 * time.Minute), Kind: string(explain.Work)})
 			for i := range 20 {
-				at := from.Add(time.Duration(i) * time.Minute)
-				r := store.Row{Key: key, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
+				when := begin.Add(time.Duration(i) * time.Minute)
+				r := store.Row{Key: key, Time: when, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 				r.Values[column] = store.Value{Least: float64(d), Mean: float64(d), Most: float64(d), Count: 1}
 				m.rows = append(m.rows, r)
-				m.unsettled = append(m.unsettled, store.Bucket{Key: key, Tier: store.Minute, Time: at})
+				m.unsettled = append(m.unsettled, store.Bucket{Key: key, Tier: store.Minute, Time: when})
 			}
 		}
 	}

@@ -36,13 +36,13 @@ func (p *Past) filledTo(ctx context.Context, q store.Query) iter.Seq2[store.Row,
 	return func(yield func(store.Row, error) bool) {
 		have := map[store.Bucket]bool{} // the spans of which there is a finer row
 		for tier := q.Tier; tier <= store.Quarter; tier++ {
-			of := q
-			of.Tier, of.From = tier, q.From.Truncate(tier.Span())
+			finer := q
+			finer.Tier, finer.From = tier, q.From.Truncate(tier.Span())
 			if tier < store.Quarter { // all of the spans that begin or end in between is looked at
 				next := (tier + 1).Span()
-				of.From, of.To = q.From.Truncate(next), q.To.Add(next-1).Truncate(next)
+				finer.From, finer.To = q.From.Truncate(next), q.To.Add(next-1).Truncate(next)
 			}
-			for r, err := range p.rows(ctx, of) {
+			for r, err := range p.rows(ctx, finer) {
 				if err != nil {
 					yield(r, err)
 					return

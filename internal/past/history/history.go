@@ -64,13 +64,13 @@ func (g Grid) Time(point int) time.Time { return g.From.Add(time.Duration(point)
 
 // Clip is the grid without what is before a time: it begins with the first whole step that is not before that. Where none is in the
 // span, it has one point that begins at that time, made of single readings.
-func (g Grid) Clip(from time.Time) Grid {
-	if !g.From.Before(from) {
+func (g Grid) Clip(begin time.Time) Grid {
+	if !g.From.Before(begin) {
 		return g
 	}
-	next := g.From.Add((from.Sub(g.From) + g.Step - 1).Truncate(g.Step))
+	next := g.From.Add((begin.Sub(g.From) + g.Step - 1).Truncate(g.Step))
 	if !next.Before(g.To) {
-		next, g.Tier = from, store.Raw
+		next, g.Tier = begin, store.Raw
 	}
 	g.From = next
 	return g

@@ -34,9 +34,9 @@ func (p *Past) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Sess
 // Causes are those of the store. One that goes on lasts until now; if no gpuwhy looks any more, until the last reading.
 func (p *Past) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause, error] {
 	return func(yield func(store.Cause, error) bool) {
-		now, from, first := p.Now(), q.From, q.First
-		if !from.IsZero() {
-			q.From = from.Add(-p.fresh()) // what was written before the span can last into it
+		now, begin, first := p.Now(), q.From, q.First
+		if !begin.IsZero() {
+			q.From = begin.Add(-p.fresh()) // what was written before the span can last into it
 		}
 		var read map[store.Key]time.Time
 		given := 0
@@ -54,7 +54,7 @@ func (p *Past) Causes(ctx context.Context, q store.Query) iter.Seq2[store.Cause,
 					p.last(&c, now, read[c.Key])
 				}
 				if err == nil {
-					if q.Open && !c.Open || !c.To.After(from) && c.From.Before(from) {
+					if q.Open && !c.Open || !c.To.After(begin) && c.From.Before(begin) {
 						continue
 					}
 					if inside++; inside <= given { // as before

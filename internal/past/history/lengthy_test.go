@@ -82,8 +82,8 @@ func TestTheStoryOfAYear(t *testing.T) {
 	t.Parallel()
 	m := &memory{}
 	now := midnight.AddDate(1, 0, 0)
-	cause := func(kind explain.Kind, from time.Time, long time.Duration) {
-		m.causes = append(m.causes, store.Cause{Key: gpu3, Kind: string(kind), From: from, To: from.Add(long)})
+	cause := func(kind explain.Kind, begin time.Time, long time.Duration) {
+		m.causes = append(m.causes, store.Cause{Key: gpu3, Kind: string(kind), From: begin, To: begin.Add(long)})
 	}
 	for at := midnight; at.Before(now); at = at.Add(3 * time.Hour) {
 		cause(explain.Work, at, time.Hour)

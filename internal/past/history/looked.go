@@ -8,7 +8,7 @@ import (
 
 // A looked is a row of one device: the readings of a span, and the mean of those that had a value.
 type looked struct {
-	at              time.Time
+	begin           time.Time
 	span            time.Duration
 	readings, count int
 	mean            float64
@@ -30,7 +30,7 @@ func (p *Past) paces() paces { return paces{p.Interval, p.Seldom} }
 // for a part of the row.
 func interval(rows []looked, i int, now paces) time.Duration {
 	r, every := &rows[i], usually(rows, i, now.usual)
-	beside := i > 0 && rows[i-1].at.Equal(r.at) || i+1 < len(rows) && rows[i+1].at.Equal(r.at) // a reading in the minute of another one
+	beside := i > 0 && rows[i-1].begin.Equal(r.begin) || i+1 < len(rows) && rows[i+1].begin.Equal(r.begin) // a reading in the minute of another one
 	if now.seldom > every && !beside {
 		return max(every, min(now.seldom, r.span/time.Duration(r.readings)))
 	}
@@ -63,7 +63,7 @@ func paceOf(a, b, c looked) time.Duration {
 	if a.span != b.span || b.span != c.span {
 		return 0
 	}
-	span, first, second := a.span, b.at.Sub(a.at), c.at.Sub(b.at)
+	span, first, second := a.span, b.begin.Sub(a.begin), c.begin.Sub(b.begin)
 	most := max(a.readings, b.readings, c.readings)
 	if first == span && second == span {
 		least := min(a.readings, b.readings, c.readings)
@@ -81,20 +81,20 @@ func paceOf(a, b, c looked) time.Duration {
 
 // seen is for how long row i stands. Where that is not kept, it is each of its readings for the interval that was in force; and if
 // that is not much shorter than the span of the row, it stands until the next one.
-func seen(rows []looked, i int, of paces, now time.Time) time.Duration {
+func seen(rows []looked, i int, known paces, now time.Time) time.Duration {
 	r := &rows[i]
 	if r.timed > 0 {
 		return time.Duration(float64(r.stood) * float64(r.readings) / float64(r.timed))
 	}
-	every := interval(rows, i, of)
+	every := interval(rows, i, known)
 	long := time.Duration(r.readings) * every
 	switch {
 	case 2*every > r.span:
-		if i+1 < len(rows) && rows[i+1].at.Sub(r.at) <= long+r.span {
-			return rows[i+1].at.Sub(r.at)
+		if i+1 < len(rows) && rows[i+1].begin.Sub(r.begin) <= long+r.span {
+			return rows[i+1].begin.Sub(r.begin)
 		}
 		return long
-	case long+every+every/2 > min(r.span, now.Sub(r.at)): // one can fall into the span beside
+	case long+every+every/2 > min(r.span, now.Sub(r.begin)): // one can fall into the span beside
 		return r.span
 	}
 	return long
@@ -104,15 +104,15 @@ func seen(rows []looked, i int, of paces, now time.Time) time.Duration {
 // of that where only another one follows at once, at its beginning where only one goes before, and else anywhere. Nothing was
 // seen after now. A row that stands for more than its span, of devices that are read seldom, stands until its next one; one whose
 // readings stand for the time before them, as is kept, has stood before it.
-func part(rows []looked, i int, of paces, from, to, now time.Time) time.Duration {
-	r, stands := &rows[i], seen(rows, i, of, now)
-	begin, end := r.at, r.at.Add(max(r.span, stands))
+func part(rows []looked, i int, known paces, from, to, now time.Time) time.Duration {
+	r, stands := &rows[i], seen(rows, i, known, now)
+	begin, end := r.begin, r.begin.Add(max(r.span, stands))
 	if r.timed > 0 {
-		end = earliest(r.at.Add(r.span), now)
-		begin = earliest(r.at, end.Add(-stands))
+		end = earliest(r.begin.Add(r.span), now)
+		begin = earliest(r.begin, end.Add(-stands))
 	}
-	before := i > 0 && rows[i-1].at.Add(rows[i-1].span).Equal(begin)
-	after := i+1 < len(rows) && rows[i+1].at.Equal(end)
+	before := i > 0 && rows[i-1].begin.Add(rows[i-1].span).Equal(begin)
+	after := i+1 < len(rows) && rows[i+1].begin.Equal(end)
 	switch {
 	case after && !before:
 		begin = end.Add(-stands)
@@ -130,14 +130,14 @@ func part(rows []looked, i int, of paces, from, to, now time.Time) time.Duration
 // lookedAt is one of a row. That of a reading is of its minute, and of that reading alone.
 func lookedAt(r *store.Row, column int) looked {
 	v, read := &r.Values[column], &r.Values[store.ReadSeconds]
-	out := looked{at: r.Time, span: r.Tier.Span(), readings: max(r.Readings, 1)}
+	out := looked{begin: r.Time, span: r.Tier.Span(), readings: max(r.Readings, 1)}
 	out.timed = min(read.Count, out.readings)
 	out.stood = time.Duration(read.Mean * float64(out.timed) * float64(time.Second))
 	if !v.Doubtful {
 		out.count, out.mean = min(v.Count, out.readings), v.Mean
 	}
 	if r.Tier == store.Raw {
-		out.at, out.span = r.Time.UTC().Truncate(time.Minute), time.Minute
+		out.begin, out.span = r.Time.UTC().Truncate(time.Minute), time.Minute
 	}
 	return out
 }

@@ -15,11 +15,11 @@ import (
 // spansOf makes the rows of all spans of a tier of the readings of one device, by time.
 func spansOf(raw []store.Row, tier store.Tier) (out []store.Row) {
 	for i := 0; i < len(raw); {
-		at, j := raw[i].Time.Truncate(tier.Span()), i
-		for j < len(raw) && raw[j].Time.Before(at.Add(tier.Span())) {
+		when, j := raw[i].Time.Truncate(tier.Span()), i
+		for j < len(raw) && raw[j].Time.Before(when.Add(tier.Span())) {
 			j++
 		}
-		if row, some := over(gpu3, tier, at, raw[i:j], power); some {
+		if row, some := over(gpu3, tier, when, raw[i:j], power); some {
 			out = append(out, row)
 		}
 		i = j
@@ -57,14 +57,14 @@ func TestEnergyOfEachInterval(t *testing.T) {
 		}
 		p := newPast(&memory{rows: spansOf(raw, tier)}, end)
 		p.Interval = every
-		of := func(from, to time.Time) Energy {
+		energy := func(from, to time.Time) Energy {
 			e, err := p.Energy(t.Context(), store.Query{From: from, To: to})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return e[gpu3]
 		}
-		whole := of(midnight, end)
+		whole := energy(midnight, end)
 		if off := whole.Known*length.Seconds() - known; math.Abs(off) > blurred || math.Abs(whole.Joules-joules) > 700*blurred {
 			t.Fatalf("%+v for %.0f s and %.0f J: %.0f s off, and %.0f s may be", whole, known, joules, off, blurred)
 		}
@@ -72,7 +72,7 @@ func TestEnergyOfEachInterval(t *testing.T) {
 			return
 		}
 		cut := midnight.Add(seconds(t, 1, int(length/time.Second)-1, "cut"))
-		if a, b := of(midnight, cut), of(cut, end); math.Abs(a.Joules+b.Joules-whole.Joules) > 1e-6*max(1, whole.Joules) {
+		if a, b := energy(midnight, cut), energy(cut, end); math.Abs(a.Joules+b.Joules-whole.Joules) > 1e-6*max(1, whole.Joules) {
 			t.Fatalf("until %v %v J, then %v J, want %v", cut, a.Joules, b.Joules, whole.Joules)
 		}
 	})

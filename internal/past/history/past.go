@@ -72,9 +72,9 @@ func (p *Past) rows(ctx context.Context, q store.Query) iter.Seq2[store.Row, err
 				return
 			}
 		}
-		for from, keys := range spans(unsettled, q) {
+		for begin, keys := range spans(unsettled, q) {
 			finer := q
-			finer.Tier, finer.Keys, finer.From, finer.To = q.Tier-1, keys, from, from.Add(q.Tier.Span())
+			finer.Tier, finer.Keys, finer.From, finer.To = q.Tier-1, keys, begin, begin.Add(q.Tier.Span())
 			for r, err := range p.rows(ctx, finer) {
 				if !yield(r, err) || err != nil {
 					return
@@ -89,20 +89,20 @@ func (p *Past) unsettled(ctx context.Context, q store.Query) (list []store.Bucke
 	if p.settling == nil || len(q.Keys) == 0 {
 		return p.Store.Unsettled(ctx, q.Tier, q.To)
 	}
-	of := p.settling[q.Tier]
-	if of == nil {
+	open := p.settling[q.Tier]
+	if open == nil {
 		all, err := p.Store.Unsettled(ctx, q.Tier, time.Time{})
 		if err != nil {
 			return nil, err
 		}
-		of = map[store.Key][]store.Bucket{}
+		open = map[store.Key][]store.Bucket{}
 		for _, b := range all {
-			of[b.Key] = append(of[b.Key], b)
+			open[b.Key] = append(open[b.Key], b)
 		}
-		p.settling[q.Tier] = of
+		p.settling[q.Tier] = open
 	}
 	for _, key := range q.Keys {
-		list = append(list, of[key]...)
+		list = append(list, open[key]...)
 	}
 	return list, nil
 }
@@ -113,16 +113,16 @@ type settling map[store.Tier]map[store.Key][]store.Bucket
 
 // spans yields when the unsettled spans of a query begin, with those who have one then.
 func spans(unsettled map[store.Bucket]bool, q store.Query) iter.Seq2[time.Time, []store.Key] {
-	of := map[int64][]store.Key{}
+	keysByTime := map[int64][]store.Key{}
 	for b := range unsettled {
 		asked := (len(q.Keys) == 0 && (b.UUID == "") == q.Machines) || slices.Contains(q.Keys, b.Key)
 		if asked && b.Time.Before(q.To) && b.Time.Add(q.Tier.Span()).After(q.From) {
-			of[b.Time.UnixMilli()] = append(of[b.Time.UnixMilli()], b.Key)
+			keysByTime[b.Time.UnixMilli()] = append(keysByTime[b.Time.UnixMilli()], b.Key)
 		}
 	}
 	return func(yield func(time.Time, []store.Key) bool) {
-		for at, keys := range of {
-			if !yield(time.UnixMilli(at).UTC(), keys) {
+		for begin, keys := range keysByTime {
+			if !yield(time.UnixMilli(begin).UTC(), keys) {
 				return
 			}
 		}

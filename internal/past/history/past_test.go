@@ -103,19 +103,19 @@ func newPast(m *memory, now time.Time) *Past {
 		Now: func() time.Time { return now }}
 }
 
-func reading(k store.Key, at time.Time, watts float64) store.Row {
-	r := store.Row{Key: k, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
+func reading(k store.Key, when time.Time, watts float64) store.Row {
+	r := store.Row{Key: k, Time: when, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 	r.Values[power] = store.Value{Least: watts, Mean: watts, Most: watts, Count: 1}
 	return r
 }
 
 // over makes the row of a span of those of the readings within it.
-func over(k store.Key, tier store.Tier, at time.Time, raw []store.Row, column int) (out store.Row, some bool) {
-	out = store.Row{Key: k, Tier: tier, Time: at, Values: make([]store.Value, len(store.DeviceColumns))}
+func over(k store.Key, tier store.Tier, when time.Time, raw []store.Row, column int) (out store.Row, some bool) {
+	out = store.Row{Key: k, Tier: tier, Time: when, Values: make([]store.Value, len(store.DeviceColumns))}
 	var sum float64
 	v := store.Value{Least: math.Inf(1), Most: math.Inf(-1)}
 	for _, r := range raw {
-		if r.Key == k && !r.Time.Before(at) && r.Time.Before(at.Add(tier.Span())) {
+		if r.Key == k && !r.Time.Before(when) && r.Time.Before(when.Add(tier.Span())) {
 			w := r.Values[column].Mean
 			v.Least, v.Most, v.Count, sum = min(v.Least, w), max(v.Most, w), v.Count+1, sum+w
 		}
@@ -144,11 +144,11 @@ func TestHistoryIsThatOfTheReadings(t *testing.T) {
 		keys := []store.Key{{Node: "a", UUID: "1"}, {Node: "b", UUID: "1"}}
 		m := &memory{}
 		for _, k := range keys {
-			at := midnight
+			when := midnight
 			gap := rapid.OneOf(rapid.IntRange(1, 400), rapid.IntRange(1, 400), rapid.IntRange(1, 8000))
 			for range rapid.IntRange(0, 60).Draw(t, "readings") {
-				at = at.Add(time.Duration(gap.Draw(t, "gap")) * time.Second)
-				m.rows = append(m.rows, reading(k, at, float64(rapid.IntRange(10, 700).Draw(t, "watts"))))
+				when = when.Add(time.Duration(gap.Draw(t, "gap")) * time.Second)
+				m.rows = append(m.rows, reading(k, when, float64(rapid.IntRange(10, 700).Draw(t, "watts"))))
 			}
 		}
 		raw := slices.Clone(m.rows)
@@ -235,8 +235,8 @@ func TestGrid(t *testing.T) {
 		"much too long a step": {time.Hour, time.Hour, 2562047 * time.Hour, 0, store.Raw, ErrTooLong},
 		"a step of 99 years":   {time.Hour, time.Hour, 99 * 8760 * time.Hour, 99 * 8760 * time.Hour, store.SixHours, nil},
 	} {
-		from := now.Add(-tt.ago)
-		g, err := newPast(&memory{}, now).Grid(from, from.Add(tt.long), tt.step)
+		begin := now.Add(-tt.ago)
+		g, err := newPast(&memory{}, now).Grid(begin, begin.Add(tt.long), tt.step)
 		if !errors.Is(err, tt.err) || g.Step != tt.want || g.Tier != tt.tier {
 			t.Errorf("%s: step %v of tier %v, %v", name, g.Step, g.Tier, err)
 		}
@@ -252,11 +252,11 @@ func TestAllThatIsKept(t *testing.T) {
 	asked := midnight
 	p := newPast(&memory{}, asked.Add(3*time.Second))
 	for tier, step := range map[store.Tier]time.Duration{store.Raw: 10 * time.Second, store.Minute: 3 * time.Minute} {
-		from := p.Keeps.Cutoff(tier, asked)
-		if g, err := p.Grid(from, from.Add(time.Hour), step); err != nil || g.Tier != tier || g.Step != step {
+		begin := p.Keeps.Cutoff(tier, asked)
+		if g, err := p.Grid(begin, begin.Add(time.Hour), step); err != nil || g.Tier != tier || g.Step != step {
 			t.Errorf("%v: a step of %v of %v, %v", tier, g.Step, g.Tier, err)
 		}
-		if finest, err := p.Finest(t.Context(), store.Query{From: from, To: asked}); err != nil || finest != tier {
+		if finest, err := p.Finest(t.Context(), store.Query{From: begin, To: asked}); err != nil || finest != tier {
 			t.Errorf("%v: the finest is %v, %v", tier, finest, err)
 		}
 	}
@@ -440,10 +440,10 @@ func TestEnergyUntilNow(t *testing.T) {
 	}
 	m.settle(power, store.Minute)
 	p := newPast(m, midnight.Add(3*time.Minute+30*time.Second))
-	for _, to := range []time.Duration{time.Hour, 365 * 24 * time.Hour} {
-		e, err := p.Energy(t.Context(), store.Query{From: midnight, To: midnight.Add(to)})
+	for _, end := range []time.Duration{time.Hour, 365 * 24 * time.Hour} {
+		e, err := p.Energy(t.Context(), store.Query{From: midnight, To: midnight.Add(end)})
 		if err != nil || math.Abs(e[gpu3].Joules-360*210) > 1 || e[gpu3].Known != 1 {
-			t.Errorf("%v: %+v; %v", to, e, err)
+			t.Errorf("%v: %+v; %v", end, e, err)
 		}
 	}
 	if e, err := p.Energy(t.Context(), store.Query{From: midnight.Add(time.Hour), To: midnight.Add(2 * time.Hour)}); err != nil || len(e) > 0 {
@@ -457,7 +457,7 @@ func TestWhy(t *testing.T) {
 		return store.Cause{Key: gpu3, From: midnight.Add(from), To: midnight.Add(to), Kind: string(kind)}
 	}
 	onGPU := func(i int) store.Key { return store.Key{Node: gpu3.Node, UUID: strconv.Itoa(i)} }
-	on := func(i int, c store.Cause) store.Cause {
+	concerning := func(i int, c store.Cause) store.Cause {
 		c.Key = onGPU(i)
 		return c
 	}
@@ -510,7 +510,7 @@ func TestWhy(t *testing.T) {
 		},
 		"the same work on several, and trouble that comes again": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Work, 0, 2*time.Hour)), on(1, cause(explain.Work, time.Minute, 2*time.Hour)), on(2, cause(explain.Work, 0, 121*time.Minute)),
+				concerning(0, cause(explain.Work, 0, 2*time.Hour)), concerning(1, cause(explain.Work, time.Minute, 2*time.Hour)), concerning(2, cause(explain.Work, 0, 121*time.Minute)),
 				cause(explain.Lost, 3*time.Hour, 190*time.Minute), cause(explain.Lost, 4*time.Hour, 250*time.Minute),
 				cause(explain.HeldAwake, 5*time.Hour, 5*time.Hour+20*time.Second),
 			}, sessions: []store.Session{
@@ -524,14 +524,14 @@ func TestWhy(t *testing.T) {
 		},
 		"several lost at once": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Lost, 3*time.Hour, 9*time.Hour)), on(1, cause(explain.Lost, 3*time.Hour+20*time.Second, 9*time.Hour)), on(2, cause(explain.Lost, 4*time.Hour, 9*time.Hour)),
+				concerning(0, cause(explain.Lost, 3*time.Hour, 9*time.Hour)), concerning(1, cause(explain.Lost, 3*time.Hour+20*time.Second, 9*time.Hour)), concerning(2, cause(explain.Lost, 4*time.Hour, 9*time.Hour)),
 			}},
 			"GPUs 0 and 1 were lost from 03:00 on; GPU 2 was lost from 04:00 on.",
 		},
 		"held awake": {
 			&memory{causes: []store.Cause{
-				held("vllm (bob)", on(0, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("vllm (bob)", on(1, cause(explain.HeldAwake, time.Hour, 2*time.Hour))),
-				held("a.py (ann)", on(2, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("b.py (ann)", on(2, cause(explain.HeldAwake, 2*time.Hour, 3*time.Hour))),
+				held("vllm (bob)", concerning(0, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("vllm (bob)", concerning(1, cause(explain.HeldAwake, time.Hour, 2*time.Hour))),
+				held("a.py (ann)", concerning(2, cause(explain.HeldAwake, time.Hour, 2*time.Hour))), held("b.py (ann)", concerning(2, cause(explain.HeldAwake, 2*time.Hour, 3*time.Hour))),
 			}},
 			"Between 01:00 and 02:00, GPUs 0 and 1 were held awake by vllm (bob) without work; between 01:00 and 02:00, GPU 2 was held awake by a.py (ann) without work; " +
 				"between 02:00 and 03:00, GPU 2 was held awake by b.py (ann) without work.",
@@ -543,7 +543,7 @@ func TestWhy(t *testing.T) {
 		"heat that goes on":            {&memory{causes: []store.Cause{cause(explain.LimitedByHeat, 3*time.Hour, 9*time.Hour)}}, "Heat slowed GPU 3 down from 03:00 on."},
 		"the same work again": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, 3*time.Hour, 4*time.Hour)), on(0, cause(explain.Work, 5*time.Hour, 8*time.Hour)),
+				concerning(0, cause(explain.Work, time.Hour, 2*time.Hour)), concerning(1, cause(explain.Work, 3*time.Hour, 4*time.Hour)), concerning(0, cause(explain.Work, 5*time.Hour, 8*time.Hour)),
 			}, sessions: []store.Session{
 				session("ann", "a.py", onGPU(0), 0, 8*time.Hour, nil), session("ann", "a.py", onGPU(1), 0, 8*time.Hour, nil),
 			}},
@@ -551,28 +551,28 @@ func TestWhy(t *testing.T) {
 		},
 		"some go on, and one has cooled": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Work, 3*time.Hour, 9*time.Hour)), on(1, cause(explain.Work, 3*time.Hour, 9*time.Hour)), on(2, cause(explain.Work, 3*time.Hour, 7*time.Hour+55*time.Minute)),
-				on(2, cause(explain.CoolingDown, 7*time.Hour+55*time.Minute, 7*time.Hour+58*time.Minute)),
+				concerning(0, cause(explain.Work, 3*time.Hour, 9*time.Hour)), concerning(1, cause(explain.Work, 3*time.Hour, 9*time.Hour)), concerning(2, cause(explain.Work, 3*time.Hour, 7*time.Hour+55*time.Minute)),
+				concerning(2, cause(explain.CoolingDown, 7*time.Hour+55*time.Minute, 7*time.Hour+58*time.Minute)),
 			}, sessions: onThree},
 			"a.py of ann ran on GPUs 0–2 from 03:00 on, GPU 2 only between 03:00 and 07:55.",
 		},
 		"some are at work for less time": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Work, time.Hour, 6*time.Hour)), on(1, cause(explain.Work, 2*time.Hour, 6*time.Hour)), on(2, cause(explain.Work, time.Hour, 4*time.Hour)),
-				on(0, cause(explain.CoolingDown, 6*time.Hour, 6*time.Hour+4*time.Minute)),
+				concerning(0, cause(explain.Work, time.Hour, 6*time.Hour)), concerning(1, cause(explain.Work, 2*time.Hour, 6*time.Hour)), concerning(2, cause(explain.Work, time.Hour, 4*time.Hour)),
+				concerning(0, cause(explain.CoolingDown, 6*time.Hour, 6*time.Hour+4*time.Minute)),
 			}, sessions: onThree},
 			"Between 01:00 and 06:00, a.py of ann ran on GPUs 0–2, not all of them all the time.",
 		},
 		"all have cooled": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, time.Hour, 2*time.Hour)),
-				on(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)), on(1, cause(explain.CoolingDown, 2*time.Hour, 126*time.Minute)),
+				concerning(0, cause(explain.Work, time.Hour, 2*time.Hour)), concerning(1, cause(explain.Work, time.Hour, 2*time.Hour)),
+				concerning(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)), concerning(1, cause(explain.CoolingDown, 2*time.Hour, 126*time.Minute)),
 			}, sessions: onThree},
 			"Between 01:00 and 02:00, a.py of ann ran on GPUs 0 and 1, then they cooled for up to 6 min.",
 		},
 		"one of them did not cool": {
 			&memory{causes: []store.Cause{
-				on(0, cause(explain.Work, time.Hour, 2*time.Hour)), on(1, cause(explain.Work, time.Hour, 2*time.Hour)), on(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)),
+				concerning(0, cause(explain.Work, time.Hour, 2*time.Hour)), concerning(1, cause(explain.Work, time.Hour, 2*time.Hour)), concerning(0, cause(explain.CoolingDown, 2*time.Hour, 124*time.Minute)),
 			}, sessions: onThree},
 			"Between 01:00 and 02:00, a.py of ann ran on GPUs 0 and 1.",
 		},
@@ -607,8 +607,8 @@ func TestSentencesOfTwoHours(t *testing.T) {
 	}
 	twice := time.Date(2026, 10, 25, 0, 0, 0, 0, time.UTC) // 02:00 CEST
 	again := func(times ...time.Duration) (out []store.Cause) {
-		for _, at := range times {
-			out = append(out, store.Cause{Key: gpu3, From: twice.Add(at), To: twice.Add(at + 10*time.Minute), Kind: string(explain.Lost)})
+		for _, offset := range times {
+			out = append(out, store.Cause{Key: gpu3, From: twice.Add(offset), To: twice.Add(offset + 10*time.Minute), Kind: string(explain.Lost)})
 		}
 		return out
 	}
@@ -682,11 +682,11 @@ func TestUtilizationIsThatOfTheChapter(t *testing.T) {
 		"half an hour, 35 days ago":          {35*24*time.Hour + 4*time.Minute, 35 * time.Minute, explain.Work, 80, gpu.Of[gpu.Percent](93)},
 		"ten minutes, of which none is left": {35*24*time.Hour + 4*time.Minute, 10 * time.Minute, explain.Work, 80, gpu.Reading[gpu.Percent]{}},
 	} {
-		from := now.Add(-tt.ago)
-		c := store.Cause{Key: gpu3, From: from, To: from.Add(tt.long), Kind: string(tt.kind)}
+		begin := now.Add(-tt.ago)
+		c := store.Cause{Key: gpu3, From: begin, To: begin.Add(tt.long), Kind: string(tt.kind)}
 		m := &memory{causes: []store.Cause{c}}
-		row := func(tier store.Tier, at time.Time, u float64, readings int) {
-			r := store.Row{Key: gpu3, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.DeviceColumns))}
+		row := func(tier store.Tier, when time.Time, u float64, readings int) {
+			r := store.Row{Key: gpu3, Tier: tier, Time: when, Readings: readings, Values: make([]store.Value, len(store.DeviceColumns))}
 			r.Values[column] = store.Value{Least: u, Mean: u, Most: u, Count: readings}
 			m.rows = append(m.rows, r)
 		}
@@ -701,7 +701,7 @@ func TestUtilizationIsThatOfTheChapter(t *testing.T) {
 			a := &asking{memory: m}
 			p := newPast(m, now)
 			p.Store = a
-			s, err := p.Why(t.Context(), store.Query{From: from.Add(-before), To: now}, Names(nil))
+			s, err := p.Why(t.Context(), store.Query{From: begin.Add(-before), To: now}, Names(nil))
 			if err != nil || len(s.Chapters) != 1 {
 				t.Fatalf("%s: %+v, %v", name, s, err)
 			}
@@ -812,7 +812,7 @@ func TestWhatIsLeftOpen(t *testing.T) {
 		interval time.Duration
 		q        store.Query
 		causes   int
-		to       time.Duration // of the cause, since midnight
+		end      time.Duration // of the cause, since midnight
 		open     bool
 	}{
 		"it goes on":                  {time.Minute, 0, span(0, 2*time.Hour), 1, time.Hour + time.Minute, true},
@@ -828,7 +828,7 @@ func TestWhatIsLeftOpen(t *testing.T) {
 		p.Interval = tt.interval
 		causes := 0
 		for c, err := range p.Causes(t.Context(), tt.q) {
-			if causes++; err != nil || c.Open != tt.open || !c.To.Equal(midnight.Add(tt.to)) {
+			if causes++; err != nil || c.Open != tt.open || !c.To.Equal(midnight.Add(tt.end)) {
 				t.Errorf("%s: %+v, %v", name, c, err)
 			}
 		}
@@ -863,8 +863,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%d: %v", i, err)
 		}
 	}
-	if by, err := ParseGrouping("User"); e == nil || err != nil || by != ByUser {
-		t.Errorf("%v, %v, %v", e, by, err)
+	if grouping, err := ParseGrouping("User"); e == nil || err != nil || grouping != ByUser {
+		t.Errorf("%v, %v, %v", e, grouping, err)
 	}
 }
 
@@ -879,8 +879,8 @@ func TestDailyAddsUp(t *testing.T) {
 		days = append(days, time.Date(2026, 3, 27+day, 0, 0, 0, 0, zone))
 	}
 	m := &memory{}
-	session := func(user string, pid int, from time.Time, length time.Duration) {
-		s := store.Session{User: user, From: from, To: from.Add(length), Seen: length, Busy: length / 2}
+	session := func(user string, pid int, begin time.Time, length time.Duration) {
+		s := store.Session{User: user, From: begin, To: begin.Add(length), Seen: length, Busy: length / 2}
 		s.Key, s.PID = store.Key{Node: "n", UUID: "GPU-1"}, pid
 		m.sessions = append(m.sessions, s)
 	}

@@ -13,12 +13,12 @@ func TestWhatMayNotBeShown(t *testing.T) {
 	t.Parallel()
 	simulated := store.Key{Node: "a", UUID: "SIM-1"}
 	m := &memory{devices: []store.Device{{Node: "a", UUID: gpu3.UUID, Kind: gpu.Live}, {Node: "a", UUID: "SIM-1", Kind: gpu.Simulated}}}
-	for i, of := range []store.Session{
+	for i, session := range []store.Session{
 		{SessionKey: store.SessionKey{Key: gpu3}, User: "ann"}, {SessionKey: store.SessionKey{Key: gpu3}, User: "ben"},
 		{SessionKey: store.SessionKey{Key: simulated}, User: "ben"}, {SessionKey: store.SessionKey{Key: store.Key{Node: "b", UUID: "new"}}, User: "ben"},
 	} {
-		of.PID, of.From, of.To, of.Program, of.Command = i, midnight, midnight, "train.py", "train.py --secret"
-		m.sessions = append(m.sessions, of)
+		session.PID, session.From, session.To, session.Program, session.Command = i, midnight, midnight, "train.py", "train.py --secret"
+		m.sessions = append(m.sessions, session)
 	}
 	permits := Permits(func(user string) (bool, bool) { return user == "ann", user == "ann" })
 	var got []string
@@ -44,8 +44,8 @@ func TestWhatMayNotBeShown(t *testing.T) {
 	for source, want := range map[string]gpu.Quality{"nvml": gpu.NotPermitted, gpu.SourceSimulated: gpu.Good} {
 		s := snapshot(source)
 		permits.withhold(s)
-		of, busiest := s.Devices[0].Processes.Or(nil)[0].Facts, s.Host.Busiest.Or(nil)[0].Facts
-		for _, r := range []gpu.Reading[string]{of.Program, of.Command, busiest.Program, busiest.Command} {
+		facts, busiest := s.Devices[0].Processes.Or(nil)[0].Facts, s.Host.Busiest.Or(nil)[0].Facts
+		for _, r := range []gpu.Reading[string]{facts.Program, facts.Command, busiest.Program, busiest.Command} {
 			if r.Quality() != want {
 				t.Errorf("of %s: %v", source, r)
 			}

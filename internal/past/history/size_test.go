@@ -215,17 +215,17 @@ func TestTheIntervalOfReadings(t *testing.T) {
 		"before": {[]int{0, 250, 252, 249, 60_000, 251, 250}, "every 250ms"}, // with a gap
 	} {
 		m, b := storetest.NewModel(), &store.Batch{Devices: []store.Device{{Node: "here", UUID: "GPU-1"}}}
-		at := midnight
+		when := midnight
 		for _, gap := range tt.gaps {
-			at = at.Add(time.Duration(gap) * time.Millisecond)
+			when = when.Add(time.Duration(gap) * time.Millisecond)
 			b.Rows = append(b.Rows, store.Row{
-				Key: store.Key{Node: "here", UUID: "GPU-1"}, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)),
+				Key: store.Key{Node: "here", UUID: "GPU-1"}, Time: when, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)),
 			})
 		}
 		if err := m.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		sizes := &Sizes{Past: &Past{Store: m, Keeps: usual, Now: func() time.Time { return at }}, Interval: 5 * time.Second, Measured: true}
+		sizes := &Sizes{Past: &Past{Store: m, Keeps: usual, Now: func() time.Time { return when }}, Interval: 5 * time.Second, Measured: true}
 		if f, err := sizes.Now(t.Context()); err != nil || !strings.Contains(f.How, "a reading "+tt.want) {
 			t.Errorf("%s: %q, %v; want %s", name, f.How, err, tt.want)
 		}

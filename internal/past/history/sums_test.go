@@ -36,7 +36,7 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 	}
 	p := newPast(m, midnight.Add(2*time.Hour))
 	const all = 2 * 3600 * 100. // joules of one device
-	for by, want := range map[Grouping]map[string]struct {
+	for grouping, want := range map[Grouping]map[string]struct {
 		held    time.Duration
 		devices int
 		joules  float64 // 0: not known
@@ -48,7 +48,7 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 			"idle": {0, 1, all, 1}},
 		ByCluster: {"lab": {210 * time.Minute, 3, 3 * all, 1}, "": {15 * time.Minute, 2, all, 0.5}},
 	} {
-		list, err := p.Usage(t.Context(), by, store.Query{From: midnight, To: midnight.Add(2 * time.Hour)})
+		list, err := p.Usage(t.Context(), grouping, store.Query{From: midnight, To: midnight.Add(2 * time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,11 +59,11 @@ func TestUsageOfContainersAndMachines(t *testing.T) {
 				joules = gpu.Reading[float64]{}
 			}
 			if !asked || u.Held != w.held || u.Devices != w.devices || u.Joules != joules || u.JoulesKnown != w.known {
-				t.Errorf("by %s: %+v, want %+v", by, u, w)
+				t.Errorf("by %s: %+v, want %+v", grouping, u, w)
 			}
 		}
 		if len(list) != len(want) || !slices.IsSortedFunc(list, compareHeld) {
-			t.Errorf("by %s: %+v", by, list)
+			t.Errorf("by %s: %+v", grouping, list)
 		}
 	}
 	part, err := p.Usage(t.Context(), ByNode, store.Query{From: midnight, To: midnight.Add(2 * time.Hour), User: "ann"})

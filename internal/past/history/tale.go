@@ -42,9 +42,9 @@ const passing = time.Minute
 func (s *Story) tales(names func(store.Key) string) (out []Tale) {
 	type subject struct {
 		kind, who string
-		of        store.Key // of trouble
+		device    store.Key // of trouble
 	}
-	of := map[subject][]*Chapter{}
+	bySubject := map[subject][]*Chapter{}
 	var order []subject
 	for i := range s.Chapters {
 		c := &s.Chapters[i]
@@ -54,17 +54,17 @@ func (s *Story) tales(names func(store.Key) string) (out []Tale) {
 		case (kind == explain.HeldAwake || kind == explain.Unexplained) && c.To.Sub(c.From) < passing:
 			continue
 		default:
-			key.of = c.Key
+			key.device = c.Key
 		}
-		if of[key] == nil {
+		if bySubject[key] == nil {
 			order = append(order, key)
 		}
-		of[key] = append(of[key], c)
+		bySubject[key] = append(bySubject[key], c)
 	}
 	for _, key := range order {
-		t := newTale(of[key], names)
+		t := newTale(bySubject[key], names)
 		if t.Times == 1 {
-			t.Besides = s.besides(&t, of[key], names)
+			t.Besides = s.besides(&t, bySubject[key], names)
 		}
 		out = added(out, t, names)
 	}
@@ -155,12 +155,12 @@ func (s *Story) sentence(t *Tale) string {
 
 // besides says of which devices a tale is not true all the time; and if there is none, how long all of them cooled after it.
 func (s *Story) besides(t *Tale, chapters []*Chapter, names func(store.Key) string) string {
-	of := map[store.Key]*Chapter{} // when each began first and ended last
+	byDevice := map[store.Key]*Chapter{} // when each began first and ended last
 	for _, c := range chapters {
-		if of[c.Key] == nil {
-			of[c.Key] = &Chapter{From: c.From, To: c.To, Cooled: c.Cooled}
+		if byDevice[c.Key] == nil {
+			byDevice[c.Key] = &Chapter{From: c.From, To: c.To, Cooled: c.Cooled}
 		}
-		all := of[c.Key]
+		all := byDevice[c.Key]
 		if all.To = latest(all.To, c.To); all.To.Equal(c.To) {
 			all.Cooled = c.Cooled
 		}
@@ -174,7 +174,7 @@ func (s *Story) besides(t *Tale, chapters []*Chapter, names func(store.Key) stri
 	var called []string
 	least, most := time.Duration(math.MaxInt64), time.Duration(0)
 	for _, k := range t.Keys {
-		c := of[k]
+		c := byDevice[k]
 		least, most = min(least, c.Cooled), max(most, c.Cooled)
 		if c.From.Sub(t.From) > slack || t.To.Sub(c.To) > before {
 			apart, called = append(apart, c), append(called, names(k))
@@ -230,15 +230,15 @@ func Together(names []string) string {
 	var numbers []int
 	place := ""
 	for i, name := range names {
-		number, of, _ := strings.Cut(strings.TrimPrefix(name, "GPU "), " ")
+		number, rest, _ := strings.Cut(strings.TrimPrefix(name, "GPU "), " ")
 		n, err := strconv.Atoi(number)
 		if err != nil {
 			return listed(names, nil)
 		}
-		if i > 0 && of != place {
+		if i > 0 && rest != place {
 			return groupPlaces(names)
 		}
-		numbers, place = append(numbers, n), of
+		numbers, place = append(numbers, n), rest
 	}
 	slices.Sort(numbers)
 	var parts []string
@@ -264,21 +264,21 @@ func Together(names []string) string {
 
 // groupPlaces names devices of several nodes, those of each together; of many nodes it counts them.
 func groupPlaces(names []string) string {
-	of := map[string][]string{}
+	byPlace := map[string][]string{}
 	var places []string
 	for _, name := range names {
 		_, place, _ := strings.Cut(strings.TrimPrefix(name, "GPU "), " ")
-		if of[place] == nil {
+		if byPlace[place] == nil {
 			places = append(places, place)
 		}
-		of[place] = append(of[place], name)
+		byPlace[place] = append(byPlace[place], name)
 	}
 	if len(places) > fewNames {
 		return strconv.Itoa(len(names)) + " GPUs of " + strconv.Itoa(len(places)) + " machines"
 	}
 	parts := make([]string, len(places))
 	for i, place := range places {
-		parts[i] = Together(of[place])
+		parts[i] = Together(byPlace[place])
 	}
 	return listed(parts, nil)
 }

@@ -34,7 +34,7 @@ const (
 var Ways = []Grouping{ByUser, ByProcess, ByJob, ByPod, ByContainer, ByUnit, ByGPU, ByNode, ByCluster}
 
 // ofDevices reports whether each device is in one sum as a whole.
-func (by Grouping) countsDevices() bool { return by == ByGPU || by == ByNode || by == ByCluster }
+func (g Grouping) countsDevices() bool { return g == ByGPU || g == ByNode || g == ByCluster }
 
 // A Usage is the use of devices by one user, program, job, pod, container, unit, device, node or cluster over a span.
 type Usage struct {
@@ -76,7 +76,7 @@ type stretch struct {
 // a group is what is summed up to one Usage.
 type group struct {
 	Usage
-	on   map[store.Key][]stretch
+	held map[store.Key][]stretch
 	span float64 // seconds that were seen of its sessions
 	told float64 // of them those in which the energy is known
 
@@ -85,26 +85,26 @@ type group struct {
 
 // Usage sums up who used devices between two times, the longest held first. A session that is only in part within the span
 // counts by that part, its energy and work by what its device drew then. Where only some sessions are asked for, the energy of a device is what these had of it.
-func (p *Past) Usage(ctx context.Context, by Grouping, q store.Query) (list []Usage, err error) {
+func (p *Past) Usage(ctx context.Context, grouping Grouping, q store.Query) (list []Usage, err error) {
 	ctx, done, err := p.lengthy(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	list, err = p.usage(ctx, by, q)
+	list, err = p.usage(ctx, grouping, q)
 	return list, done(err)
 }
 
-func (p *Past) usage(ctx context.Context, by Grouping, q store.Query) ([]Usage, error) {
-	all := newTotals(by, []time.Time{q.From, q.To})
+func (p *Past) usage(ctx context.Context, grouping Grouping, q store.Query) ([]Usage, error) {
+	all := newTotals(grouping, []time.Time{q.From, q.To})
 	if err := p.sum(ctx, q, all); err != nil {
 		return nil, err
 	}
 	groups := map[string]*group{}
-	for of, g := range all.groups {
-		groups[of.name+"\x00"+of.user] = g
+	for key, g := range all.groups {
+		groups[key.name+"\x00"+key.user] = g
 	}
-	if by.countsDevices() && q.User+q.Name+q.Job+q.Pod == "" {
-		out, err := p.drawn(ctx, by, q, groups)
+	if grouping.countsDevices() && q.User+q.Name+q.Job+q.Pod == "" {
+		out, err := p.drawn(ctx, grouping, q, groups)
 		slices.SortFunc(out, compareHeld)
 		return out, err
 	}
@@ -113,8 +113,8 @@ func (p *Past) usage(ctx context.Context, by Grouping, q store.Query) ([]Usage, 
 
 // Daily is Usage of each of several spans, such as days, of which each ends where the next begins: of span i, from times[i] to
 // times[i+1]. The energy of devices is what sessions had of it.
-func (p *Past) Daily(ctx context.Context, by Grouping, q store.Query, times []time.Time) ([][]Usage, error) {
-	all := newTotals(by, times)
+func (p *Past) Daily(ctx context.Context, grouping Grouping, q store.Query, times []time.Time) ([][]Usage, error) {
+	all := newTotals(grouping, times)
 	if err := p.sum(ctx, q, all); err != nil {
 		return nil, err
 	}
@@ -142,21 +142,21 @@ type All struct {
 
 // All tells what went on in a span and who used what, in all and in each of several spans, reading each session once. It calls each with
 // every one, as [Past.Sessions] yields them in brief.
-func (p *Past) All(ctx context.Context, by Grouping, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (all *All, err error) {
+func (p *Past) All(ctx context.Context, grouping Grouping, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (all *All, err error) {
 	ctx, done, err := p.lengthy(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	all, err = p.all(ctx, by, q, times, names, each)
+	all, err = p.all(ctx, grouping, q, times, names, each)
 	return all, done(err)
 }
 
-func (p *Past) all(ctx context.Context, by Grouping, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (*All, error) {
+func (p *Past) all(ctx context.Context, grouping Grouping, q store.Query, times []time.Time, names func(store.Key) string, each func(*store.Session)) (*All, error) {
 	story, err := p.plot(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	usage, daily := newTotals(by, []time.Time{q.From, q.To}), newTotals(by, times)
+	usage, daily := newTotals(grouping, []time.Time{q.From, q.To}), newTotals(grouping, times)
 	q.Brief = true
 	for s, err := range p.Sessions(ctx, q) {
 		if err != nil {
@@ -182,11 +182,11 @@ func (p *Past) all(ctx context.Context, by Grouping, q store.Query, times []time
 
 // totals add sessions up to the groups of each of several spans. A zero time at the end of the last bounds nothing.
 type totals struct {
-	by     Grouping
-	times  []time.Time
-	groups map[sumOf]*group
-	newest map[place]*one
-	parts  []store.Session
+	grouping Grouping
+	times    []time.Time
+	groups   map[sumOf]*group
+	newest   map[place]*one
+	parts    []store.Session
 }
 
 // A sumOf names a sum: of a span, and of whom.
@@ -208,8 +208,8 @@ type one struct {
 	beside bool
 }
 
-func newTotals(by Grouping, times []time.Time) *totals {
-	return &totals{by: by, times: times, groups: map[sumOf]*group{}, newest: map[place]*one{}}
+func newTotals(grouping Grouping, times []time.Time) *totals {
+	return &totals{grouping: grouping, times: times, groups: map[sumOf]*group{}, newest: map[place]*one{}}
 }
 
 // without reports whether a session has no part in span i. Of a single span, what is read has.
@@ -233,12 +233,12 @@ func (x *totals) whole(s *store.Session) bool {
 // take takes a session in, in the order in which they began. Those that are not whole, and those that were on a device beside another one
 // of the same group, wait until it is known when each of them worked.
 func (x *totals) take(s *store.Session) {
-	name, user := nameOf(x.by, s)
-	at := place{name, user, s.Key}
-	before := x.newest[at]
+	name, user := nameOf(x.grouping, s)
+	key := place{name, user, s.Key}
+	before := x.newest[key]
 	if before == nil || !s.From.Before(before.until) {
 		if before == nil {
-			x.newest[at] = &one{*s, s.To, false}
+			x.newest[key] = &one{*s, s.To, false}
 			return
 		}
 		x.alone(before)
@@ -279,16 +279,16 @@ func (x *totals) finish(ctx context.Context, p *Past) error {
 }
 
 func (x *totals) add(s *store.Session, w *weight) {
-	name, user := nameOf(x.by, s)
+	name, user := nameOf(x.grouping, s)
 	for i := range len(x.times) - 1 {
 		if x.without(s, i) {
 			continue
 		}
-		of := sumOf{i, name, user}
-		g := x.groups[of]
+		key := sumOf{i, name, user}
+		g := x.groups[key]
 		if g == nil {
-			g = newGroup(x.by, name, user, s)
-			x.groups[of] = g
+			g = newGroup(x.grouping, name, user, s)
+			x.groups[key] = g
 		}
 		g.add(s, w, x.times[i], x.times[i+1])
 	}
@@ -297,8 +297,8 @@ func (x *totals) add(s *store.Session, w *weight) {
 // list is the usage of each span, the longest held first.
 func (x *totals) list() [][]Usage {
 	out := make([][]Usage, max(0, len(x.times)-1))
-	for of, g := range x.groups {
-		out[of.span] = append(out[of.span], g.sum())
+	for key, g := range x.groups {
+		out[key.span] = append(out[key.span], g.sum())
 	}
 	for _, list := range out {
 		slices.SortFunc(list, compareHeld)
@@ -306,10 +306,10 @@ func (x *totals) list() [][]Usage {
 	return out
 }
 
-func newGroup(by Grouping, name, user string, s *store.Session) *group {
-	g := &group{on: map[store.Key][]stretch{}}
+func newGroup(grouping Grouping, name, user string, s *store.Session) *group {
+	g := &group{held: map[store.Key][]stretch{}}
 	g.Name, g.User = name, user
-	if by == ByGPU {
+	if grouping == ByGPU {
 		g.Key = s.Key
 	}
 	return g
@@ -320,8 +320,8 @@ func compareHeld(a, b Usage) int {
 	return cmp.Or(cmp.Compare(b.Held, a.Held), cmp.Compare(a.Name, b.Name), cmp.Compare(a.User, b.User))
 }
 
-func nameOf(by Grouping, s *store.Session) (name, user string) {
-	switch by {
+func nameOf(grouping Grouping, s *store.Session) (name, user string) {
+	switch grouping {
 	case ByUser:
 		return s.User, ""
 	case ByProcess:
@@ -335,13 +335,13 @@ func nameOf(by Grouping, s *store.Session) (name, user string) {
 	case ByUnit:
 		return s.Unit, ""
 	default:
-		return nameOfDevice(by, s.Key), ""
+		return nameOfDevice(grouping, s.Key), ""
 	}
 }
 
 // nameOfDevice is the name of the sum that a device is in.
-func nameOfDevice(by Grouping, k store.Key) string {
-	switch by {
+func nameOfDevice(grouping Grouping, k store.Key) string {
+	switch grouping {
 	case ByNode:
 		return k.Node
 	case ByCluster:
@@ -358,8 +358,8 @@ func nameOfDevice(by Grouping, k store.Key) string {
 // Choices lists all groupings for people: "user, process or gpu".
 func Choices() string {
 	names := make([]string, len(Ways))
-	for i, by := range Ways {
-		names[i] = string(by)
+	for i, grouping := range Ways {
+		names[i] = string(grouping)
 	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
@@ -367,8 +367,8 @@ func Choices() string {
 
 // ParseGrouping parses the name of a grouping.
 func ParseGrouping(text string) (Grouping, error) {
-	if by := Grouping(strings.ToLower(text)); slices.Contains(Ways, by) {
-		return by, nil
+	if grouping := Grouping(strings.ToLower(text)); slices.Contains(Ways, grouping) {
+		return grouping, nil
 	}
 	return "", fmt.Errorf("%s is not a way to sum usage: use %s", strconv.Quote(text), Choices())
 }
@@ -384,16 +384,16 @@ func (g *group) add(s *store.Session, w *weight, from, to time.Time) {
 		return
 	}
 	g.Sessions++
-	on := stretch{from: begin.UnixNano(), to: end.UnixNano()}
+	held := stretch{from: begin.UnixNano(), to: end.UnixNano()}
 	share, work := 1.0, 1.0 // of a session that was seen once
 	if whole > 0 {
 		share = float64(part) / float64(whole)
-		on.seen, on.busy = float64(s.Seen)/float64(whole), float64(s.Busy)/float64(whole)
+		held.seen, held.busy = float64(s.Seen)/float64(whole), float64(s.Busy)/float64(whole)
 	}
 	if part < whole {
 		work = w.share(s, begin, end)
 	}
-	g.on[s.Key] = append(g.on[s.Key], w.during(on)...)
+	g.held[s.Key] = append(g.held[s.Key], w.during(held)...)
 	g.span += share * s.Seen.Seconds()
 	if s.SMKnown > 0 {
 		g.SMSeconds = gpu.Of(g.SMSeconds.Or(0) + work*s.SMSeconds)
@@ -428,8 +428,8 @@ func earliest(a, b time.Time) time.Time {
 // sum is the group's usage.
 func (g *group) sum() Usage {
 	u := g.Usage
-	u.Devices = len(g.on)
-	for _, list := range g.on {
+	u.Devices = len(g.held)
+	for _, list := range g.held {
 		held, busy := heldBy(list)
 		u.Held += held
 		u.Busy += busy
@@ -445,8 +445,8 @@ func (g *group) sum() Usage {
 // which they worked add up, as if they took turns, to that at most. So the sums of parts of a span are those of the whole.
 func heldBy(list []stretch) (held, busy time.Duration) {
 	type change struct {
-		at int64
-		of *stretch
+		time    int64
+		stretch *stretch
 	}
 	changes := make([]change, 0, 2*len(list))
 	for i := range list {
@@ -454,23 +454,23 @@ func heldBy(list []stretch) (held, busy time.Duration) {
 			changes = append(changes, change{s.from, s}, change{s.to, s})
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	var on []*stretch
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.time, b.time) })
+	var running []*stretch
 	var heldFor, busyFor float64
 	for i, c := range changes {
-		if len(on) > 0 {
-			length := float64(c.at - changes[i-1].at)
+		if len(running) > 0 {
+			length := float64(c.time - changes[i-1].time)
 			seen, worked := 0.0, 0.0
-			for _, s := range on {
+			for _, s := range running {
 				seen, worked = max(seen, s.seen), worked+s.busy
 			}
 			heldFor += min(seen, 1) * length
 			busyFor += min(worked, seen, 1) * length
 		}
-		if at := slices.Index(on, c.of); at >= 0 {
-			on = slices.Delete(on, at, at+1)
+		if i := slices.Index(running, c.stretch); i >= 0 {
+			running = slices.Delete(running, i, i+1)
 		} else {
-			on = append(on, c.of)
+			running = append(running, c.stretch)
 		}
 	}
 	return time.Duration(math.Round(heldFor)), time.Duration(math.Round(busyFor))
@@ -478,7 +478,7 @@ func heldBy(list []stretch) (held, busy time.Duration) {
 
 // drawn are the sums of groups of devices with the energy of all that these drew, from their power, in place of what sessions had of it.
 // Devices that nobody used are added.
-func (p *Past) drawn(ctx context.Context, by Grouping, q store.Query, groups map[string]*group) (out []Usage, err error) {
+func (p *Past) drawn(ctx context.Context, grouping Grouping, q store.Query, groups map[string]*group) (out []Usage, err error) {
 	var energy map[store.Key]Energy
 	if !q.To.IsZero() && !q.From.IsZero() {
 		if energy, err = p.Energy(ctx, q); err != nil {
@@ -489,19 +489,19 @@ func (p *Past) drawn(ctx context.Context, by Grouping, q store.Query, groups map
 		}
 	}
 	for k, e := range energy {
-		name := nameOfDevice(by, k)
+		name := nameOfDevice(grouping, k)
 		g := groups[name+"\x00"]
 		if g == nil {
-			g = newGroup(by, name, "", &store.Session{SessionKey: store.SessionKey{Key: k}})
+			g = newGroup(grouping, name, "", &store.Session{SessionKey: store.SessionKey{Key: k}})
 			groups[name+"\x00"] = g
 		}
-		g.on[k] = append(g.on[k], stretch{})
+		g.held[k] = append(g.held[k], stretch{})
 		g.Joules = gpu.Of(g.Joules.Or(0) + e.Joules)
 		g.told += e.Known
 	}
 	for _, g := range groups {
 		if energy != nil {
-			g.span = float64(len(g.on))
+			g.span = float64(len(g.held))
 		}
 		out = append(out, g.sum())
 	}
@@ -535,9 +535,9 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 	out := map[store.Key]Energy{}
 	for from := q.From; from.Before(q.To); from = from.Add(atOnce) {
 		to := earliest(from.Add(atOnce), q.To)
-		of := q
-		of.From, of.To = from.Add(-around).Truncate(q.Tier.Span()), to.Add(around)
-		all, err := p.looked(ctx, of, column)
+		wider := q
+		wider.From, wider.To = from.Add(-around).Truncate(q.Tier.Span()), to.Add(around)
+		all, err := p.looked(ctx, wider, column)
 		if err != nil {
 			return nil, err
 		}
@@ -564,7 +564,7 @@ func (p *Past) Energy(ctx context.Context, q store.Query) (map[store.Key]Energy,
 func (p *Past) looked(ctx context.Context, q store.Query, column int) (map[store.Key][]looked, error) {
 	type minute struct {
 		store.Key
-		at int64
+		begin int64
 	}
 	out, unmade := map[store.Key][]looked{}, map[minute]looked{} // of minutes whose row is not made yet
 	for r, err := range p.filled(ctx, q) {
@@ -576,21 +576,21 @@ func (p *Past) looked(ctx context.Context, q store.Query, column int) (map[store
 			out[r.Key] = append(out[r.Key], is)
 			continue
 		}
-		at := minute{r.Key, is.at.UnixMilli()}
-		if sum := unmade[at]; sum.readings > 0 {
+		key := minute{r.Key, is.begin.UnixMilli()}
+		if sum := unmade[key]; sum.readings > 0 {
 			if n := sum.count + is.count; n > 0 {
 				is.mean = (sum.mean*float64(sum.count) + is.mean*float64(is.count)) / float64(n)
 			}
 			is.readings, is.count = is.readings+sum.readings, is.count+sum.count
 			is.stood, is.timed = is.stood+sum.stood, is.timed+sum.timed
 		}
-		unmade[at] = is
+		unmade[key] = is
 	}
-	for of, is := range unmade {
-		out[of.Key] = append(out[of.Key], is)
+	for key, is := range unmade {
+		out[key.Key] = append(out[key.Key], is)
 	}
 	for _, rows := range out {
-		slices.SortFunc(rows, func(a, b looked) int { return a.at.Compare(b.at) })
+		slices.SortFunc(rows, func(a, b looked) int { return a.begin.Compare(b.begin) })
 	}
 	return out, nil
 }

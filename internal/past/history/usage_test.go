@@ -22,11 +22,11 @@ func seconds(t *rapid.T, from, to int, what string) time.Duration {
 // someSessions are sessions of several users, programs, jobs and pods on two devices, at the same time and with gaps; whole says
 // that gpuwhy always looked, and that they always worked.
 func someSessions(t *rapid.T, whole bool) (out []store.Session) {
-	one := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
+	one := func(what string, choices ...string) string { return rapid.SampledFrom(choices).Draw(t, what) }
 	for range rapid.IntRange(1, 12).Draw(t, "sessions") {
-		from, long := seconds(t, 0, 3000, "from"), seconds(t, 0, 3000, "long")
+		begin, long := seconds(t, 0, 3000, "from"), seconds(t, 0, 3000, "long")
 		k := store.Key{Node: "a", UUID: one("device", "GPU-1", "GPU-2")}
-		out = append(out, session(one("user", "ann", "bob", ""), one("program", "x", "y"), k, from, from+long, func(s *store.Session) {
+		out = append(out, session(one("user", "ann", "bob", ""), one("program", "x", "y"), k, begin, begin+long, func(s *store.Session) {
 			s.Job, s.Pod = one("job", "", "slurm:1"), one("pod", "", "ml/a")
 			if !whole {
 				s.Seen = time.Duration(float64(long) * rapid.Float64Range(0, 1).Draw(t, "seen"))
@@ -49,17 +49,17 @@ type sum struct{ held, busy, sm, joules float64 }
 
 func (s sums) add(list []Usage) sums {
 	for _, u := range list {
-		of := s[u.Name+"/"+u.User]
-		of.held, of.busy = of.held+u.Held.Seconds(), of.busy+u.Busy.Seconds()
-		of.sm, of.joules = of.sm+u.SMSeconds.Or(0), of.joules+u.Joules.Or(0)
-		s[u.Name+"/"+u.User] = of
+		sum := s[u.Name+"/"+u.User]
+		sum.held, sum.busy = sum.held+u.Held.Seconds(), sum.busy+u.Busy.Seconds()
+		sum.sm, sum.joules = sum.sm+u.SMSeconds.Or(0), sum.joules+u.Joules.Or(0)
+		s[u.Name+"/"+u.User] = sum
 	}
 	return s
 }
 
 func (s sums) total() (out sum) {
-	for _, of := range s {
-		out = sum{out.held + of.held, out.busy + of.busy, out.sm + of.sm, out.joules + of.joules}
+	for _, one := range s {
+		out = sum{out.held + one.held, out.busy + one.busy, out.sm + one.sm, out.joules + one.joules}
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func TestUsageAddsUp(t *testing.T) {
 			m.rows = minutes(m.rows)
 		}
 		p := newPast(m, midnight.Add(24*time.Hour))
-		by := rapid.SampledFrom(Ways).Draw(t, "by")
+		grouping := rapid.SampledFrom(Ways).Draw(t, "by")
 		cuts := []time.Time{midnight, midnight.Add(7000 * time.Second)}
 		for range rapid.IntRange(1, 5).Draw(t, "cuts") {
 			cuts = append(cuts, midnight.Add(seconds(t, 1, 6999, "cut")))
@@ -109,8 +109,8 @@ func TestUsageAddsUp(t *testing.T) {
 		slices.SortFunc(cuts, time.Time.Compare)
 		cuts = slices.Compact(cuts)
 		last := len(cuts) - 1
-		of := func(from, to time.Time) []Usage {
-			list, err := p.Usage(t.Context(), by, store.Query{From: from, To: to})
+		usage := func(from, to time.Time) []Usage {
+			list, err := p.Usage(t.Context(), grouping, store.Query{From: from, To: to})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,20 +121,20 @@ func TestUsageAddsUp(t *testing.T) {
 			}
 			return list
 		}
-		daily, err := p.Daily(t.Context(), by, store.Query{From: cuts[0], To: cuts[last]}, cuts)
+		daily, err := p.Daily(t.Context(), grouping, store.Query{From: cuts[0], To: cuts[last]}, cuts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		parts := sums{}
 		for i := range last {
-			part := of(cuts[i], cuts[i+1])
+			part := usage(cuts[i], cuts[i+1])
 			parts.add(part)
-			if !by.countsDevices() && !(sums{}).add(part).near((sums{}).add(daily[i])) {
+			if !grouping.countsDevices() && !(sums{}).add(part).near((sums{}).add(daily[i])) {
 				t.Fatalf("part %d: %+v, and in Daily %+v", i, part, daily[i])
 			}
 		}
-		if whole := (sums{}).add(of(cuts[0], cuts[last])); !whole.near(parts) {
-			t.Fatalf("by %s the whole is %v, and its parts %v", by, whole, parts)
+		if whole := (sums{}).add(usage(cuts[0], cuts[last])); !whole.near(parts) {
+			t.Fatalf("by %s the whole is %v, and its parts %v", grouping, whole, parts)
 		}
 	})
 }
@@ -155,32 +155,32 @@ func TestUsageIsWhatWasUsed(t *testing.T) {
 			from = rapid.IntRange(0, 3000).Draw(t, "begin")
 			to = from + rapid.IntRange(1, 4000).Draw(t, "length")
 		}
-		at := func(second int) time.Time { return midnight.Add(time.Duration(second) * time.Second) }
-		for _, by := range Ways {
-			list, err := p.Usage(t.Context(), by, store.Query{From: at(from), To: at(to)})
+		instant := func(second int) time.Time { return midnight.Add(time.Duration(second) * time.Second) }
+		for _, grouping := range Ways {
+			list, err := p.Usage(t.Context(), grouping, store.Query{From: instant(from), To: instant(to)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			got, want := (sums{}).add(list), map[string]map[string]bool{}
 			for _, s := range m.sessions {
-				name, user := nameOf(by, &s)
+				name, user := nameOf(grouping, &s)
 				if want[name+"/"+user] == nil {
 					want[name+"/"+user] = map[string]bool{}
 				}
 				for second := from; second < to; second++ {
-					if !at(second).Before(s.From) && at(second).Before(s.To) {
+					if !instant(second).Before(s.From) && instant(second).Before(s.To) {
 						want[name+"/"+user][fmt.Sprint(s.UUID, second)] = true
 					}
 				}
 			}
-			for name, on := range want {
-				if held := got[name].held; math.Abs(held-float64(len(on))) > 1e-6 || math.Abs(got[name].busy-held) > 1e-6 {
-					t.Fatalf("by %s %q held %v s and worked %v s, want %d", by, name, held, got[name].busy, len(on))
+			for name, runs := range want {
+				if held := got[name].held; math.Abs(held-float64(len(runs))) > 1e-6 || math.Abs(got[name].busy-held) > 1e-6 {
+					t.Fatalf("by %s %q held %v s and worked %v s, want %d", grouping, name, held, got[name].busy, len(runs))
 				}
 			}
-			if total := got.total(); !by.countsDevices() && from == 0 && to == 7000 &&
+			if total := got.total(); !grouping.countsDevices() && from == 0 && to == 7000 &&
 				!(sum{sm: total.sm, joules: total.joules}).near(all) {
-				t.Fatalf("by %s %+v, want %+v", by, total, all)
+				t.Fatalf("by %s %+v, want %+v", grouping, total, all)
 			}
 		}
 	})
@@ -299,8 +299,8 @@ func TestEnergyAddsUp(t *testing.T) {
 			watts := float64(rapid.IntRange(10, 700).Draw(t, "watts"))
 			for end := at.Add(run); at.Before(end) && at.Before(over); at = at.Add(15 * time.Minute) {
 				for _, tier := range []store.Tier{store.Minute, store.Quarter} {
-					for of := at; of.Before(at.Add(15 * time.Minute)); of = of.Add(tier.Span()) {
-						r := reading(gpu3, of, watts)
+					for minute := at; minute.Before(at.Add(15 * time.Minute)); minute = minute.Add(tier.Span()) {
+						r := reading(gpu3, minute, watts)
 						r.Tier, r.Readings = tier, 12
 						r.Values[power].Count = 12
 						m.rows = append(m.rows, r)
@@ -311,19 +311,19 @@ func TestEnergyAddsUp(t *testing.T) {
 			at = at.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "gap")) * 15 * time.Minute)
 		}
 		p := newPast(m, over.Add(time.Hour))
-		of := func(from, to time.Time) Energy {
+		energy := func(from, to time.Time) Energy {
 			e, err := p.Energy(t.Context(), store.Query{From: from, To: to})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return e[gpu3]
 		}
-		whole := of(begins, over)
+		whole := energy(begins, over)
 		if math.Abs(whole.Joules-want) > 1e-6*want || math.Abs(whole.Known-float64(known)/float64(length)) > 1e-9 {
 			t.Fatalf("%+v, want %v J of %v", whole, want, known)
 		}
 		cut := begins.Add(time.Duration(rapid.Int64Range(1, int64(length/time.Second)-1).Draw(t, "cut")) * time.Second)
-		if a, b := of(begins, cut), of(cut, over); math.Abs(a.Joules+b.Joules-want) > 1e-6*want {
+		if a, b := energy(begins, cut), energy(cut, over); math.Abs(a.Joules+b.Joules-want) > 1e-6*want {
 			t.Fatalf("until %v %v J, then %v J, want %v", cut, a.Joules, b.Joules, want)
 		}
 	})

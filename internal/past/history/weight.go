@@ -26,20 +26,20 @@ const closely = 12 * time.Hour
 func (p *Past) weights(ctx context.Context, list []store.Session) ([]weight, error) {
 	out := make([]weight, len(list))
 	for _, tier := range [...]store.Tier{store.Minute, store.Quarter} {
-		var of []int
+		var chosen []int
 		for i := range list {
 			s := &list[i]
 			short := s.To.Sub(s.From) <= closely && p.keeps(store.Minute, s.From)
 			if s.JoulesKnown > 0 && s.From.Before(s.To) && short == (tier == store.Minute) {
-				of = append(of, i)
+				chosen = append(chosen, i)
 			}
 		}
-		slices.SortFunc(of, func(a, b int) int { return list[a].From.Compare(list[b].From) })
-		for len(of) > 0 { // those that are near one another are asked for together
-			q := store.Query{Tier: tier, From: list[of[0]].From.Add(-around).Truncate(tier.Span())}
+		slices.SortFunc(chosen, func(a, b int) int { return list[a].From.Compare(list[b].From) })
+		for len(chosen) > 0 { // those that are near one another are asked for together
+			q := store.Query{Tier: tier, From: list[chosen[0]].From.Add(-around).Truncate(tier.Span())}
 			n := 0
-			for ; n < len(of) && (n == 0 || list[of[n]].From.Before(q.To)); n++ {
-				s := &list[of[n]]
+			for ; n < len(chosen) && (n == 0 || list[chosen[n]].From.Before(q.To)); n++ {
+				s := &list[chosen[n]]
 				q.To = latest(q.To, s.To.Add(around))
 				if !slices.Contains(q.Keys, s.Key) {
 					q.Keys = append(q.Keys, s.Key)
@@ -51,10 +51,10 @@ func (p *Past) weights(ctx context.Context, list []store.Session) ([]weight, err
 			if err != nil {
 				return nil, err
 			}
-			for _, i := range of[:n] {
+			for _, i := range chosen[:n] {
 				out[i] = p.weightOf(all[list[i].Key], &list[i])
 			}
-			of = of[n:]
+			chosen = chosen[n:]
 		}
 	}
 	return out, nil
@@ -63,8 +63,8 @@ func (p *Past) weights(ctx context.Context, list []store.Session) ([]weight, err
 // weightOf is that of a session. What is not drawn for it is what its device drew beside the session's own mean, or the least that
 // the device drew meanwhile where that is less, as beside other work.
 func (p *Past) weightOf(rows []looked, s *store.Session) weight {
-	first, _ := slices.BinarySearchFunc(rows, s.From.Add(-around), func(r looked, t time.Time) int { return r.at.Compare(t) })
-	last, _ := slices.BinarySearchFunc(rows, s.To.Add(around), func(r looked, t time.Time) int { return r.at.Compare(t) })
+	first, _ := slices.BinarySearchFunc(rows, s.From.Add(-around), func(r looked, t time.Time) int { return r.begin.Compare(t) })
+	last, _ := slices.BinarySearchFunc(rows, s.To.Add(around), func(r looked, t time.Time) int { return r.begin.Compare(t) })
 	w := weight{past: p, rows: rows[first:last]}
 	least := math.Inf(1)
 	var joules, seconds float64
@@ -98,18 +98,18 @@ func (w *weight) spread(s *store.Session) {
 			above = append(above, watts)
 		}
 	}
-	at := from
+	done := from
 	for i := range w.rows {
 		r := &w.rows[i]
-		begin, end := r.at.UnixNano(), r.at.Add(r.span).UnixNano()
-		if r.count == 0 || end <= at || begin >= to {
+		begin, end := r.begin.UnixNano(), r.begin.Add(r.span).UnixNano()
+		if r.count == 0 || end <= done || begin >= to {
 			continue
 		}
-		cut(at, begin, 0)
-		cut(max(at, begin), end, max(0, r.mean-w.rest))
-		at = end
+		cut(done, begin, 0)
+		cut(max(done, begin), end, max(0, r.mean-w.rest))
+		done = end
 	}
-	cut(at, to, 0)
+	cut(done, to, 0)
 
 	order := make([]int, len(above))
 	var drawn, idle float64 // of those that are left
@@ -123,9 +123,9 @@ func (w *weight) spread(s *store.Session) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(above[b], above[a]) })
 	left := min(float64(s.Busy), most*float64(to-from))
 	for _, i := range order {
-		of := &w.work[i]
+		part := &w.work[i]
 		var share float64
-		long := float64(of.to - of.from)
+		long := float64(part.to - part.from)
 		switch {
 		case above[i] > 0 && drawn > 0:
 			share = min(left*above[i]/drawn, most)
@@ -134,7 +134,7 @@ func (w *weight) spread(s *store.Session) {
 		default:
 			share, idle = min(left/max(idle, 1), most), idle-long
 		}
-		of.busy = share
+		part.busy = share
 		left, drawn = max(0, left-share*long), drawn-above[i]*long
 	}
 }
@@ -144,7 +144,7 @@ func (w *weight) during(whole stretch) []stretch {
 	if w == nil || w.work == nil {
 		return []stretch{whole}
 	}
-	first, _ := slices.BinarySearchFunc(w.work, whole.from, func(s stretch, at int64) int { return cmp.Compare(s.to, at) })
+	first, _ := slices.BinarySearchFunc(w.work, whole.from, func(s stretch, begin int64) int { return cmp.Compare(s.to, begin) })
 	var out []stretch
 	for _, s := range w.work[first:] {
 		if s.from >= whole.to {
@@ -163,7 +163,7 @@ func (w *weight) parts(from, to time.Time) func(yield func(watts, seconds float6
 		now := w.past.Now()
 		for i := range w.rows {
 			r := &w.rows[i]
-			if r.count == 0 || r.at.Add(rarest+r.span).Before(from) || r.at.Add(-rarest).After(to) {
+			if r.count == 0 || r.begin.Add(rarest+r.span).Before(from) || r.begin.Add(-rarest).After(to) {
 				continue
 			}
 			if long := part(w.rows, i, w.past.paces(), from, to, now); long > 0 && !yield(r.mean, long.Seconds()) {

@@ -122,10 +122,10 @@ func (p *Past) plot(ctx context.Context, q store.Query) (*plot, error) {
 	t := &plot{Story: &Story{From: q.From, To: q.To}, last: map[strand]int{}, cooled: map[store.Key][]store.Cause{}}
 	queries := []store.Query{q}
 	if q.To.Sub(q.From) > long {
-		few, of := q, q
-		few.First, of.Kinds, of.Lasting = many, lasting, store.Quarter.Span()
+		few, long := q, q
+		few.First, long.Kinds, long.Lasting = many, lasting, store.Quarter.Span()
 		q.Kinds = broken
-		queries = []store.Query{few, of, q}
+		queries = []store.Query{few, long, q}
 	}
 	for i, q := range queries {
 		for c, err := range p.Causes(ctx, q) {
@@ -212,8 +212,8 @@ type strand struct {
 
 // chapter makes a cause a chapter, or more of the one before it. What another process held awake is another chapter.
 func (t *plot) chapter(c *store.Cause) {
-	of := strand{c.Key, c.Kind}
-	if i, some := t.last[of]; some {
+	key := strand{c.Key, c.Kind}
+	if i, some := t.last[key]; some {
 		last := &t.Chapters[i]
 		other := c.Kind == string(explain.HeldAwake) && c.Who != last.Who
 		if c.From.Sub(last.To) <= pause && !other {
@@ -221,14 +221,14 @@ func (t *plot) chapter(c *store.Cause) {
 			return
 		}
 	}
-	t.last[of] = len(t.Chapters)
+	t.last[key] = len(t.Chapters)
 	t.Chapters = append(t.Chapters, Chapter{Key: c.Key, From: c.From, To: c.To, Kind: c.Kind, Who: c.Who})
 }
 
 // A namer says whose work chapters were: of those who were there, the one whose process worked longest.
 type namer struct {
 	chapters []Chapter
-	by       [][]worked
+	workers  [][]worked
 	work     map[store.Key][]int // the chapters of a device by time; they do not overlap
 	measured []measured          // by the sessions; nil: they are measured by readings
 }
@@ -245,7 +245,7 @@ type measured struct {
 }
 
 func newNamer(chapters []Chapter, measure bool) *namer {
-	n := &namer{chapters: chapters, by: make([][]worked, len(chapters)), work: map[store.Key][]int{}}
+	n := &namer{chapters: chapters, workers: make([][]worked, len(chapters)), work: map[store.Key][]int{}}
 	for i := range chapters {
 		if c := &chapters[i]; c.Kind == string(explain.Work) {
 			n.work[c.Key] = append(n.work[c.Key], i)
@@ -259,7 +259,7 @@ func newNamer(chapters []Chapter, measure bool) *namer {
 
 func (n *namer) take(s *store.Session) {
 	list := n.work[s.Key]
-	first, _ := slices.BinarySearchFunc(list, s.From, func(i int, from time.Time) int { return n.chapters[i].To.Compare(from) })
+	first, _ := slices.BinarySearchFunc(list, s.From, func(i int, begin time.Time) int { return n.chapters[i].To.Compare(begin) })
 	who, within := "", time.Duration(0)
 	if n.measured != nil && s.SMKnown > 0 {
 		within = n.during(s, list[first:])
@@ -284,10 +284,10 @@ func (n *namer) take(s *store.Session) {
 		if who == "" {
 			who = whose(s)
 		}
-		if at := slices.IndexFunc(n.by[i], func(w worked) bool { return w.who == who }); at >= 0 {
-			n.by[i][at].busy += busy
+		if j := slices.IndexFunc(n.workers[i], func(w worked) bool { return w.who == who }); j >= 0 {
+			n.workers[i][j].busy += busy
 		} else {
-			n.by[i] = append(n.by[i], worked{who, busy})
+			n.workers[i] = append(n.workers[i], worked{who, busy})
 		}
 	}
 }
@@ -305,7 +305,7 @@ func (n *namer) during(s *store.Session, chapters []int) (long time.Duration) {
 }
 
 func (n *namer) finish() {
-	for i, list := range n.by {
+	for i, list := range n.workers {
 		c := &n.chapters[i]
 		if len(list) > 0 {
 			slices.SortFunc(list, func(a, b worked) int { return cmp.Or(cmp.Compare(b.busy, a.busy), cmp.Compare(a.who, b.who)) })
@@ -334,13 +334,13 @@ func (p *Past) measure(ctx context.Context, chapters []Chapter) error {
 	}
 	// What is not settled is asked for once: of 1,000 GPUs it is much, and a story has hundreds of chapters.
 	once := &Past{Store: p.Store, Keeps: p.Keeps, Now: p.Now, Interval: p.Interval, Seldom: p.Seldom, Permits: p.Permits, settling: settling{}}
-	of := map[measuredBy][]*Chapter{} // by time; they do not overlap
+	groups := map[measuredBy][]*Chapter{} // by time; they do not overlap
 	for i := range chapters {
 		c := &chapters[i]
 		s := measuredBy{strand{c.Key, c.Kind}, p.fits(c)}
-		of[s] = append(of[s], c)
+		groups[s] = append(groups[s], c)
 	}
-	for s, list := range of {
+	for s, list := range groups {
 		near := max(400*s.tier.Span(), 15*time.Minute) // to read the rows in between takes no longer than another question
 		for len(list) > 0 {
 			n := 1
@@ -370,10 +370,10 @@ func (p *Past) fits(c *Chapter) store.Tier {
 
 // means sets the utilization of chapters of one device and kind, by the rows that lie within each. Where there are none it stays absent:
 // a row that begins before the chapter, or ends after it, tells of other work, too.
-func (p *Past) means(ctx context.Context, of store.Key, tier store.Tier, chapters []*Chapter) error {
+func (p *Past) means(ctx context.Context, device store.Key, tier store.Tier, chapters []*Chapter) error {
 	column := store.DeviceColumns.Find("utilization_gpu")
 	all := make([]store.Value, len(chapters))
-	q := store.Query{From: chapters[0].From, To: chapters[len(chapters)-1].To, Keys: []store.Key{of}, Tier: tier, Columns: []int{column}, Reuse: true}
+	q := store.Query{From: chapters[0].From, To: chapters[len(chapters)-1].To, Keys: []store.Key{device}, Tier: tier, Columns: []int{column}, Reuse: true}
 	for r, err := range p.filled(ctx, q) {
 		if err != nil {
 			return err
@@ -414,15 +414,15 @@ const someone = "something"
 
 // what says what went on, without when.
 func what(kind, who string, others int, devices string, utilization gpu.Reading[gpu.Percent]) string {
-	by := ""
+	agent := ""
 	if who != "" {
-		by = " by " + who
+		agent = " by " + who
 	}
 	who = cmp.Or(who, someone)
 	if others > 0 {
 		who += " and " + explain.Plural(others, "other", "others")
 	}
-	text := strings.NewReplacer("{who}", who, "{by}", by, "{gpu}", devices).Replace(shown[explain.Kind(kind)])
+	text := strings.NewReplacer("{who}", who, "{by}", agent, "{gpu}", devices).Replace(shown[explain.Kind(kind)])
 	if u, ok := utilization.Get(); ok && kind == string(explain.Work) {
 		text += fmt.Sprintf(" at %.0f %%", u)
 	}

@@ -163,53 +163,53 @@ func (s *shelf) fillFrom(node string, h *handed) {
 		places[i] = s.placeOf(h.From.Add(time.Duration(i) * s.bucket))
 	}
 	for i := range h.Devices {
-		from := &h.Devices[i]
-		d := s.devices[key{node, from.UUID}]
+		handed := &h.Devices[i]
+		d := s.devices[key{node, handed.UUID}]
 		if d == nil {
 			continue
 		}
-		for metric, values := range from.Values {
+		for metric, values := range handed.Values {
 			row, known := rowOf[metric]
 			if !known || row.machine != d.machine {
 				continue // of another version
 			}
-			of := &d.rows[row.index]
+			series := &d.rows[row.index]
 			_ = values.each(func(i int, v float32) { // it was checked
 				if i >= len(places) || places[i] < 0 {
 					return
 				}
-				if of.means == nil {
-					of.means, of.counts = make([]float32, s.slots), make([]uint8, s.slots)
+				if series.means == nil {
+					series.means, series.counts = make([]float32, s.slots), make([]uint8, s.slots)
 				}
-				if of.counts[places[i]] == 0 {
-					of.means[places[i]], of.counts[places[i]] = v, 1
+				if series.counts[places[i]] == 0 {
+					series.means[places[i]], series.counts[places[i]] = v, 1
 				}
 			})
 		}
-		d.fill(from.Work, places)
+		d.fill(handed.Work, places)
 	}
 }
 
 // reach makes room for older moments, as far back as readings are held.
-func (s *shelf) reach(from time.Time) {
+func (s *shelf) reach(begin time.Time) {
 	for s.end > s.first && s.end-s.first < s.slots {
 		oldest := s.times[s.first%s.slots].Truncate(s.bucket)
-		at := oldest.Add(-s.bucket)
-		if !from.Before(oldest) || s.times[(s.end-1)%s.slots].Sub(at) > held {
+		next := oldest.Add(-s.bucket)
+		if !begin.Before(oldest) || s.times[(s.end-1)%s.slots].Sub(next) > held {
 			return
 		}
 		s.first--
-		s.times[s.first%s.slots] = at
+		s.times[s.first%s.slots] = next
 		for _, d := range s.devices {
-			d.blank(s.first%s.slots, at)
+			d.blank(s.first%s.slots, next)
 		}
 	}
 }
 
 // placeOf is that of the moment of a time; -1 where there is none.
-func (s *shelf) placeOf(at time.Time) int {
+func (s *shelf) placeOf(t time.Time) int {
 	n, found := sort.Find(s.end-s.first, func(i int) int {
-		return at.Truncate(s.bucket).Compare(s.times[(s.first+i)%s.slots].Truncate(s.bucket))
+		return t.Truncate(s.bucket).Compare(s.times[(s.first+i)%s.slots].Truncate(s.bucket))
 	})
 	if !found {
 		return -1
@@ -228,11 +228,11 @@ func (w *work) fill(list []handedWork, places []int) {
 		if len(visits) == 0 {
 			continue
 		}
-		of := w.find(k.Name, k.User, 0)
-		of.before(visits)
+		worker := w.find(k.Name, k.User, 0)
+		worker.before(visits)
 		_ = k.Watts.each(func(i int, v float32) { // it was checked
 			if i < len(places) && places[i] >= 0 && free[places[i]] {
-				of.watts[places[i]] += max(v, 0)
+				worker.watts[places[i]] += max(v, 0)
 				w.known[places[i]] = 1
 			}
 		})

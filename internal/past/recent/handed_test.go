@@ -43,23 +43,23 @@ func TestAPastIsHandedOver(t *testing.T) {
 		}
 		for i := range want.Rows {
 			for metric := range rowOf {
-				of := want.Rows[i].Values(metric)
+				row := want.Rows[i].Values(metric)
 				for j, v := range got.Rows[i].Values(metric) {
-					if !got.From.Add(time.Duration(j)*aQuarter).Equal(first) && !(math.Abs(float64(v-of[j])) <= 1e-5*math.Abs(float64(of[j]))) && !(math.IsNaN(float64(v)) && math.IsNaN(float64(of[j]))) {
-						t.Fatalf("round %d: %s of device %d at %d is %v, want %v", round, metric, i, j, v, of[j])
+					if !got.From.Add(time.Duration(j)*aQuarter).Equal(first) && !(math.Abs(float64(v-row[j])) <= 1e-5*math.Abs(float64(row[j]))) && !(math.IsNaN(float64(v)) && math.IsNaN(float64(row[j]))) {
+						t.Fatalf("round %d: %s of device %d at %d is %v, want %v", round, metric, i, j, v, row[j])
 					}
 				}
 			}
 			if len(got.Rows[i].Workers) != 1 || len(got.Rows[i].Workers[0].Visits) != 1 {
 				t.Fatalf("round %d: the workers of device %d are %+v", round, i, got.Rows[i].Workers)
 			}
-			of, v := &want.Rows[i].Workers[0], &got.Rows[i].Workers[0]
-			if v.Name != of.Name || v.User != of.User || !v.Visits[0].Open || v.Visits[0].From.After(start.Add(end-Span)) || !v.Visits[0].To.Equal(of.Visits[0].To) {
-				t.Errorf("round %d: %+v on device %d, want %+v", round, v.Worker, i, of.Worker)
+			wanted, v := &want.Rows[i].Workers[0], &got.Rows[i].Workers[0]
+			if v.Name != wanted.Name || v.User != wanted.User || !v.Visits[0].Open || v.Visits[0].From.After(start.Add(end-Span)) || !v.Visits[0].To.Equal(wanted.Visits[0].To) {
+				t.Errorf("round %d: %+v on device %d, want %+v", round, v.Worker, i, wanted.Worker)
 			}
 			for j, watts := range v.Watts {
-				if !got.From.Add(time.Duration(j)*aQuarter).Equal(first) && !(math.Abs(float64(watts-of.Watts[j])) <= 1e-3) {
-					t.Fatalf("round %d: the work on device %d at %d drew %v W, want %v", round, i, j, watts, of.Watts[j])
+				if !got.From.Add(time.Duration(j)*aQuarter).Equal(first) && !(math.Abs(float64(watts-wanted.Watts[j])) <= 1e-3) {
+					t.Fatalf("round %d: the work on device %d at %d drew %v W, want %v", round, i, j, watts, wanted.Watts[j])
 				}
 			}
 		}
@@ -108,15 +108,15 @@ func TestWhoLeftIsHandedOver(t *testing.T) {
 
 // What can't be is refused, and changes nothing.
 func TestABadPastIsRefused(t *testing.T) {
-	const from = `"from":"2026-01-02T03:04:00Z"`
+	const begin = `"from":"2026-01-02T03:04:00Z"`
 	many := strings.Repeat(`{"from":"2026-01-02T03:04:00Z","to":"2026-01-02T03:05:00Z","open":false},`, mostVisits+1)
 	for what, text := range map[string]string{
 		"no JSON":    `{`,
-		"a word":     `{` + from + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1 many"}}]}`,
-		"not finite": `{` + from + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1 NaN"}}]}`,
-		"watts":      `{` + from + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1"},"work":[{"name":"a","visits":[],"watts":"1e99"}]}]}`,
-		"a name":     `{` + from + `,"devices":[{"uuid":"GPU-a-0","work":[{"name":"` + strings.Repeat("a", longestName+1) + `","visits":[],"watts":""}]}]}`,
-		"visits":     `{` + from + `,"devices":[{"uuid":"GPU-a-0","work":[{"name":"a","visits":[` + strings.TrimSuffix(many, ",") + `],"watts":""}]}]}`,
+		"a word":     `{` + begin + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1 many"}}]}`,
+		"not finite": `{` + begin + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1 NaN"}}]}`,
+		"watts":      `{` + begin + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1"},"work":[{"name":"a","visits":[],"watts":"1e99"}]}]}`,
+		"a name":     `{` + begin + `,"devices":[{"uuid":"GPU-a-0","work":[{"name":"` + strings.Repeat("a", longestName+1) + `","visits":[],"watts":""}]}]}`,
+		"visits":     `{` + begin + `,"devices":[{"uuid":"GPU-a-0","work":[{"name":"a","visits":[` + strings.TrimSuffix(many, ",") + `],"watts":""}]}]}`,
 		"length":     strings.Repeat(" ", mostHanded+1),
 	} {
 		s := New()
@@ -129,8 +129,8 @@ func TestABadPastIsRefused(t *testing.T) {
 	for what, text := range map[string]string{ // odd, and no harm
 		"of the future":   `{"from":"2126-01-02T03:04:00Z","devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1 2"}}]}`,
 		"far past":        `{"from":"0001-01-02T03:04:00Z","devices":[{"uuid":"GPU-a-0","values":{"power_watts":"1 2"}}]}`,
-		"another version": `{` + from + `,"new":1,"devices":[{"uuid":"GPU-a-0","values":{"new":"1 2"},"work":[{"name":"","visits":null,"watts":"1"}]}]}`,
-		"too many":        `{` + from + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"` + strings.Repeat("7 ", 10_000) + `"}}]}`,
+		"another version": `{` + begin + `,"new":1,"devices":[{"uuid":"GPU-a-0","values":{"new":"1 2"},"work":[{"name":"","visits":null,"watts":"1"}]}]}`,
+		"too many":        `{` + begin + `,"devices":[{"uuid":"GPU-a-0","values":{"power_watts":"` + strings.Repeat("7 ", 10_000) + `"}}]}`,
 	} {
 		s := New()
 		for after := time.Duration(0); after < 20*time.Minute; after += 5 * time.Second {

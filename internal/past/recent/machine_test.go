@@ -11,16 +11,16 @@ import (
 // has one, they are not.
 func TestAMachineWithoutADevice(t *testing.T) {
 	s := New()
-	at := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	when := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for i := range 3 {
 		host := &gpu.Host{CPU: gpu.Of(gpu.Percent(10 * i)), Fans: []gpu.HostFan{{Name: "CPU fan", RPM: gpu.Of(gpu.RPM(900 + i))}}}
-		s.Add(&gpu.Snapshot{Node: "box", Time: at.Add(time.Duration(i) * 5 * time.Second), Host: host})
+		s.Add(&gpu.Snapshot{Node: "box", Time: when.Add(time.Duration(i) * 5 * time.Second), Host: host})
 	}
-	with := &gpu.Snapshot{Node: "box", Time: at.Add(15 * time.Second), Host: &gpu.Host{CPU: gpu.Of[gpu.Percent](99)}, Devices: make([]gpu.Device, 1)}
-	with.Devices[0].Node, with.Devices[0].UUID = "box", "GPU-1"
-	s.Add(with)
+	hosted := &gpu.Snapshot{Node: "box", Time: when.Add(15 * time.Second), Host: &gpu.Host{CPU: gpu.Of[gpu.Percent](99)}, Devices: make([]gpu.Device, 1)}
+	hosted.Devices[0].Node, hosted.Devices[0].UUID = "box", "GPU-1"
+	s.Add(hosted)
 	again := New()
-	if err := again.Restore(s.Kept(), at.Add(20*time.Second)); err != nil {
+	if err := again.Restore(s.Kept(), when.Add(20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	for name, s := range map[string]*Store{"first": s, "restored": again} {
@@ -40,8 +40,8 @@ func TestAMachineWithoutADevice(t *testing.T) {
 				}
 			}
 		}
-		if !s.Has("cpu_percent", nil) || s.Has("cpu_watts", nil) || s.Has("power_watts", nil) {
-			t.Errorf("%s: it has %v, %v, %v", name, s.Has("cpu_percent", nil), s.Has("cpu_watts", nil), s.Has("power_watts", nil))
+		if !s.Reports("cpu_percent", nil) || s.Reports("cpu_watts", nil) || s.Reports("power_watts", nil) {
+			t.Errorf("%s: it has %v, %v, %v", name, s.Reports("cpu_percent", nil), s.Reports("cpu_watts", nil), s.Reports("power_watts", nil))
 		}
 		if one := s.View(func(string, string, int) bool { return true }); len(one.Machines) != 0 {
 			t.Errorf("%s: of some devices it has a machine", name)

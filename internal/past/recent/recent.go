@@ -101,22 +101,22 @@ func (s *Store) Add(snap *gpu.Snapshot) { s.observe(s.near, snap, nil) }
 
 // Observe takes in a Moment, as Add does its snapshot, and who worked on each device.
 func (s *Store) Observe(m *insight.Moment) {
-	of := s.near
+	shelf := s.near
 	if m.Link.Remote {
-		of = s.far
+		shelf = s.far
 	}
-	s.observe(of, m.Snapshot, m.Attribution)
+	s.observe(shelf, m.Snapshot, m.Attribution)
 }
 
-func (s *Store) observe(of *shelf, snap *gpu.Snapshot, whose []attribute.Attribution) {
+func (s *Store) observe(shelf *shelf, snap *gpu.Snapshot, whose []attribute.Attribution) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of.breaks[snap.Node] != snap.Breaks {
-		of.breaks[snap.Node] = snap.Breaks
+	if shelf.breaks[snap.Node] != snap.Breaks {
+		shelf.breaks[snap.Node] = snap.Breaks
 		clear(s.tables)
-		of.forget(snap.Time)
+		shelf.forget(snap.Time)
 	}
-	if of.observe(snap, whose) {
+	if shelf.observe(snap, whose) {
 		s.generation++
 	}
 }
@@ -128,9 +128,9 @@ func (s *shelf) observe(snap *gpu.Snapshot, whose []attribute.Attribution) bool 
 	}
 	for i := range snap.Devices {
 		d := &snap.Devices[i]
-		of := s.add(&d.Identity, func(i int) gpu.Reading[float64] { return rows[i].Number(d) })
+		device := s.add(&d.Identity, func(i int) gpu.Reading[float64] { return rows[i].Number(d) })
 		if whose != nil {
-			of.note(d, &whose[i], (s.end-1)%s.slots, before, snap.Time)
+			device.note(d, &whose[i], (s.end-1)%s.slots, before, snap.Time)
 		}
 	}
 	if len(snap.Devices) == 0 && snap.Host != nil {
@@ -143,14 +143,14 @@ func (s *shelf) observe(snap *gpu.Snapshot, whose []attribute.Attribution) bool 
 func (s *Store) Forget(node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, of := range s.shelves() {
-		for k := range of.devices {
+	for _, shelf := range s.shelves() {
+		for k := range shelf.devices {
 			if k.node == node {
-				delete(of.devices, k)
+				delete(shelf.devices, k)
 			}
 		}
-		delete(of.newest, node)
-		delete(of.breaks, node)
+		delete(shelf.newest, node)
+		delete(shelf.breaks, node)
 	}
 	clear(s.tables)
 	s.generation++
@@ -237,22 +237,22 @@ func (s *shelf) put(d *device, reading func(row int) gpu.Reading[float64]) {
 		if !ok {
 			continue
 		}
-		of, now := &d.rows[i], &d.open[i]
-		if of.means == nil {
-			of.means, of.counts = make([]float32, s.slots), make([]uint8, s.slots)
+		series, now := &d.rows[i], &d.open[i]
+		if series.means == nil {
+			series.means, series.counts = make([]float32, s.slots), make([]uint8, s.slots)
 		}
-		if of.counts[place] > 0 && now.count == 0 { // the clock was set back to it
-			*now = of.at(place)
+		if series.counts[place] > 0 && now.count == 0 { // the clock was set back to it
+			*now = series.meanAt(place)
 		}
 		now.sum += v
 		now.count++
-		of.means[place], of.counts[place] = float32(now.sum/now.count), uint8(min(now.count, 255))
+		series.means[place], series.counts[place] = float32(now.sum/now.count), uint8(min(now.count, 255))
 		d.newest = s.end - 1
 	}
 }
 
-// at is the mean in a place; its count is 0 where there is none.
-func (s *series) at(place int) mean {
+// meanAt is the mean in a place; its count is 0 where there is none.
+func (s *series) meanAt(place int) mean {
 	if s.counts == nil {
 		return mean{}
 	}
@@ -277,23 +277,23 @@ func (s *shelf) begins() int {
 	return i
 }
 
-// Has reports whether there is a reading of the metric with that name, of a device
+// Reports says whether there is a reading of the metric with that name, of a device
 // that keep allows, or of a machine without a device; nil allows all. It is false if no metric
 // has that name.
-func (s *Store) Has(metric string, keep func(node, uuid string) bool) bool {
+func (s *Store) Reports(metric string, keep func(node, uuid string) bool) bool {
 	row, known := rowOf[metric]
 	if !known {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, of := range s.shelves() {
-		for k, d := range of.devices {
+	for _, shelf := range s.shelves() {
+		for k, d := range shelf.devices {
 			if d.machine != row.machine || keep != nil && !keep(k.node, k.uuid) {
 				continue
 			}
-			for i := of.begins(); i < of.end; i++ {
-				if d.rows[row.index].at(i%of.slots).count > 0 {
+			for i := shelf.begins(); i < shelf.end; i++ {
+				if d.rows[row.index].meanAt(i%shelf.slots).count > 0 {
 					return true
 				}
 			}
@@ -371,9 +371,9 @@ func compareTimes(a, b time.Time) int { return a.Truncate(bucket).Compare(b.Trun
 
 func (v *View) add(s *shelf, keep func(node, uuid string, index int) bool, work bool) {
 	first := s.begins()
-	at := make([]int, s.end-first) // of each moment in the view
-	for i := range at {
-		at[i], _ = slices.BinarySearchFunc(v.Times, s.times[(first+i)%s.slots], compareTimes)
+	indexes := make([]int, s.end-first) // of each moment in the view
+	for i := range indexes {
+		indexes[i], _ = slices.BinarySearchFunc(v.Times, s.times[(first+i)%s.slots], compareTimes)
 	}
 	for k, d := range s.devices {
 		if d.newest < first || keep != nil && (d.machine || !keep(k.node, k.uuid, d.index)) {
@@ -385,9 +385,9 @@ func (v *View) add(s *shelf, keep func(node, uuid string, index int) bool, work 
 		}
 		for row, kept := range d.metrics() {
 			values := make([]gpu.Reading[float64], len(v.Times))
-			for i := range at {
-				if m := d.rows[row].at((first + i) % s.slots); m.count > 0 {
-					values[at[i]] = gpu.Of(m.sum / m.count)
+			for i := range indexes {
+				if m := d.rows[row].meanAt((first + i) % s.slots); m.count > 0 {
+					values[indexes[i]] = gpu.Of(m.sum / m.count)
 				}
 			}
 			series.Values[kept] = values
@@ -431,14 +431,14 @@ func (s *Store) Restore(kept View, now time.Time) error {
 }
 
 func (s *shelf) restore(kept View, now time.Time) {
-	for i, at := range kept.Times {
-		if age := now.Sub(at); age > Span || age < 0 || !s.begin("", at) {
+	for i, t := range kept.Times {
+		if age := now.Sub(t); age > Span || age < 0 || !s.begin("", t) {
 			continue
 		}
 		for _, d := range kept.Series {
 			id := gpu.Identity{Node: d.Node, UUID: d.UUID, Name: d.Name, Index: d.Index}
-			of := s.add(&id, func(row int) gpu.Reading[float64] { return valueAt(d.Values[rows[row].Kept], i) })
-			of.restore(d.Work, i, (s.end-1)%s.slots)
+			device := s.add(&id, func(row int) gpu.Reading[float64] { return valueAt(d.Values[rows[row].Kept], i) })
+			device.restore(d.Work, i, (s.end-1)%s.slots)
 		}
 		for _, m := range kept.Machines {
 			s.addMachine(m.Node, func(row int) gpu.Reading[float64] { return valueAt(m.Values[catalog.OfHost[row].Kept], i) })

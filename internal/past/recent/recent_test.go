@@ -19,7 +19,7 @@ func card(uuid string, index int, util gpu.Reading[gpu.Percent]) gpu.Device {
 	return d
 }
 
-func at(after time.Duration, devices ...gpu.Device) *gpu.Snapshot {
+func snapshotAt(after time.Duration, devices ...gpu.Device) *gpu.Snapshot {
 	return &gpu.Snapshot{Time: start.Add(after), Devices: devices}
 }
 
@@ -35,7 +35,7 @@ func TestManyReadingsBecomeFewPoints(t *testing.T) {
 	const step = 250 * time.Millisecond
 	perPoint := int(bucket / step)
 	for i := range int(20 * time.Minute / step) {
-		s.Add(at(time.Duration(i)*step, card("GPU-a", 0, busy(gpu.Percent(i%perPoint)))))
+		s.Add(snapshotAt(time.Duration(i)*step, card("GPU-a", 0, busy(gpu.Percent(i%perPoint)))))
 		if i%perPoint > 0 {
 			continue
 		}
@@ -66,10 +66,10 @@ func TestGaps(t *testing.T) {
 	absent := gpu.Absent[gpu.Percent](gpu.Stale)
 	nan := math.NaN()
 	s := New()
-	s.Add(at(0*step, card("GPU-a", 0, busy(10))))
-	s.Add(at(1*step, card("GPU-a", 0, absent), card("GPU-b", 1, busy(0))))
-	s.Add(at(2*step, card("GPU-b", 1, busy(5))))
-	s.Add(at(3*step, card("GPU-b", 1, busy(7)), card("GPU-a", 0, busy(0))))
+	s.Add(snapshotAt(0*step, card("GPU-a", 0, busy(10))))
+	s.Add(snapshotAt(1*step, card("GPU-a", 0, absent), card("GPU-b", 1, busy(0))))
+	s.Add(snapshotAt(2*step, card("GPU-b", 1, busy(5))))
+	s.Add(snapshotAt(3*step, card("GPU-b", 1, busy(7)), card("GPU-a", 0, busy(0))))
 	v := s.View(nil)
 	for i, want := range [][]float64{{10, nan, nan, 0}, {nan, 0, 5, 7}} {
 		if got := v.Series[i].Values["utilization_percent"]; !equal(got, want) {
@@ -81,9 +81,9 @@ func TestGaps(t *testing.T) {
 // An absent reading takes nothing from the mean of the others in its point.
 func TestMeanOfWhatWasRead(t *testing.T) {
 	s := New()
-	s.Add(at(0, card("GPU-a", 0, busy(30))))
-	s.Add(at(time.Second, card("GPU-a", 0, gpu.Reading[gpu.Percent]{})))
-	s.Add(at(2*time.Second, card("GPU-a", 0, busy(0))))
+	s.Add(snapshotAt(0, card("GPU-a", 0, busy(30))))
+	s.Add(snapshotAt(time.Second, card("GPU-a", 0, gpu.Reading[gpu.Percent]{})))
+	s.Add(snapshotAt(2*time.Second, card("GPU-a", 0, busy(0))))
 	v := s.View(nil)
 	if got := v.Series[0].Values["utilization_percent"]; !equal(got, []float64{15}) {
 		t.Errorf("%v, want the mean of 30 and 0", got)
@@ -102,7 +102,7 @@ func TestAllMetrics(t *testing.T) {
 	d.Clocks.SM = gpu.Of[gpu.Megahertz](6)
 	d.Activity.MemoryBandwidth = gpu.Of[gpu.Percent](7)
 	s := New()
-	s.Add(at(0, d))
+	s.Add(snapshotAt(0, d))
 	want := map[string]float64{
 		"utilization_percent": 1, "memory_percent": 2, "temperature_celsius": 3, "power_watts": 4, "fan_percent": 5, "sm_clock_mhz": 6, "memory_bandwidth_percent": 7,
 	}
@@ -123,8 +123,8 @@ func TestHas(t *testing.T) {
 	s := New()
 	fan := card("GPU-a", 0, busy(1))
 	fan.Fans.Fans = []gpu.Fan{{Commanded: gpu.Of[gpu.Percent](0)}}
-	s.Add(at(0, fan, card("GPU-b", 1, busy(2))))
-	s.Add(at(5*time.Second, card("GPU-a", 0, busy(1)), card("GPU-b", 1, busy(2))))
+	s.Add(snapshotAt(0, fan, card("GPU-b", 1, busy(2))))
+	s.Add(snapshotAt(5*time.Second, card("GPU-a", 0, busy(1)), card("GPU-b", 1, busy(2))))
 	only := func(uuid string) func(string, string) bool {
 		return func(_, other string) bool { return other == uuid }
 	}
@@ -140,12 +140,12 @@ func TestHas(t *testing.T) {
 		{"power_watts", nil, false},
 		{"no_metric", nil, false},
 	} {
-		if got := s.Has(tt.metric, tt.keep); got != tt.want {
+		if got := s.Reports(tt.metric, tt.keep); got != tt.want {
 			t.Errorf("%s: %v", tt.metric, got)
 		}
 	}
-	s.Add(at(Span+4*time.Second, card("GPU-a", 0, busy(1))))
-	if s.Has("fan_percent", nil) {
+	s.Add(snapshotAt(Span+4*time.Second, card("GPU-a", 0, busy(1))))
+	if s.Reports("fan_percent", nil) {
 		t.Error("there is a reading that is forgotten")
 	}
 }
@@ -153,14 +153,14 @@ func TestHas(t *testing.T) {
 func TestForgetsAfterSpan(t *testing.T) {
 	s := New()
 	const step = 5 * time.Second
-	s.Add(at(0, card("GPU-gone", 0, busy(99)), card("GPU-a", 1, busy(1))))
+	s.Add(snapshotAt(0, card("GPU-gone", 0, busy(99)), card("GPU-a", 1, busy(1))))
 	for after := step; after <= Span; after += step {
-		s.Add(at(after, card("GPU-a", 1, busy(1))))
+		s.Add(snapshotAt(after, card("GPU-a", 1, busy(1))))
 	}
 	if v := s.View(nil); len(v.Series) != 2 || !v.Times[0].Equal(start) {
 		t.Fatalf("after exactly %v there are %d devices since %v, want both since the start", Span, len(v.Series), v.Times[0])
 	}
-	s.Add(at(Span+step, card("GPU-a", 1, busy(1))))
+	s.Add(snapshotAt(Span+step, card("GPU-a", 1, busy(1))))
 	v := s.View(nil)
 	if len(v.Series) != 1 || v.Series[0].UUID != "GPU-a" {
 		t.Errorf("%d devices, want GPU-a alone", len(v.Series))
@@ -169,7 +169,7 @@ func TestForgetsAfterSpan(t *testing.T) {
 		t.Errorf("the oldest point is of %v, want %v", v.Times[0], start.Add(step))
 	}
 
-	s.Add(at(time.Hour, card("GPU-b", 2, busy(2))))
+	s.Add(snapshotAt(time.Hour, card("GPU-b", 2, busy(2))))
 	if v := s.View(nil); len(v.Times) != 1 || len(v.Series) != 1 || v.Series[0].UUID != "GPU-b" {
 		t.Errorf("after a long pause %d points of %d devices are left, want the new one", len(v.Times), len(v.Series))
 	}
@@ -179,9 +179,9 @@ func TestForgetsAfterSpan(t *testing.T) {
 // number, not their age.
 func TestForgetsWhenFull(t *testing.T) {
 	s := New()
-	s.Add(at(0, card("GPU-gone", 0, busy(99))))
+	s.Add(snapshotAt(0, card("GPU-gone", 0, busy(99))))
 	for i := range MaxPoints {
-		s.Add(at(time.Duration(i+1)*bucket, card("GPU-a", 1, busy(1))))
+		s.Add(snapshotAt(time.Duration(i+1)*bucket, card("GPU-a", 1, busy(1))))
 	}
 	if v := s.View(nil); len(v.Series) != 1 || len(v.Times) != MaxPoints {
 		t.Errorf("%d devices and %d points, want 1 and %d", len(v.Series), len(v.Times), MaxPoints)
@@ -190,16 +190,16 @@ func TestForgetsWhenFull(t *testing.T) {
 
 func TestIgnoresWhatIsOlder(t *testing.T) {
 	s := New()
-	s.Add(at(10*time.Second, card("GPU-a", 0, busy(1))))
+	s.Add(snapshotAt(10*time.Second, card("GPU-a", 0, busy(1))))
 	before := s.Generation()
-	s.Add(at(0, card("GPU-a", 0, busy(99))))
+	s.Add(snapshotAt(0, card("GPU-a", 0, busy(99))))
 	if v := s.View(nil); !equal(v.Series[0].Values["utilization_percent"], []float64{1}) {
 		t.Errorf("%v, want the newer reading alone", v.Series[0].Values["utilization_percent"])
 	}
 	if s.Generation() != before {
 		t.Error("what was ignored changed the generation")
 	}
-	s.Add(at(10*time.Second, card("GPU-a", 0, busy(3))))
+	s.Add(snapshotAt(10*time.Second, card("GPU-a", 0, busy(3))))
 	if s.Generation() == before {
 		t.Error("what was taken in left the generation as it was")
 	}
@@ -207,7 +207,7 @@ func TestIgnoresWhatIsOlder(t *testing.T) {
 
 func TestViewOrderAndChoice(t *testing.T) {
 	s := New()
-	s.Add(at(0, card("GPU-c", 2, busy(1)), card("GPU-a", 0, busy(1)), card("GPU-b", 1, busy(1))))
+	s.Add(snapshotAt(0, card("GPU-c", 2, busy(1)), card("GPU-a", 0, busy(1)), card("GPU-b", 1, busy(1))))
 	uuids := func(v View) (out []string) {
 		for _, series := range v.Series {
 			out = append(out, series.UUID)
@@ -229,13 +229,13 @@ func TestViewOrderAndChoice(t *testing.T) {
 // A view is a copy: nothing that is added later shows in it.
 func TestViewStaysAsItIs(t *testing.T) {
 	s := New()
-	s.Add(at(0, card("GPU-a", 0, busy(1))))
+	s.Add(snapshotAt(0, card("GPU-a", 0, busy(1))))
 	v := s.View(nil)
 	var all sync.WaitGroup
 	for i := range 4 {
 		all.Go(func() {
 			for j := range 50 {
-				s.Add(at(time.Duration(i*50+j)*100*time.Millisecond, card("GPU-a", 0, busy(50))))
+				s.Add(snapshotAt(time.Duration(i*50+j)*100*time.Millisecond, card("GPU-a", 0, busy(50))))
 				_ = s.View(nil)
 				_ = s.Generation()
 			}

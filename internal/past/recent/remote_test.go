@@ -45,16 +45,16 @@ func TestMeansOfWhatOthersRead(t *testing.T) {
 	}
 	for i := range want.Rows {
 		for metric := range rowOf {
-			of := want.Rows[i].Values(metric)
+			row := want.Rows[i].Values(metric)
 			for j, v := range got.Rows[i].Values(metric) {
-				if math.Abs(float64(v-of[j])) > 1e-5*math.Abs(float64(v)) {
-					t.Errorf("%s of device %d at %d is %v, want %v", metric, i, j, v, of[j])
+				if math.Abs(float64(v-row[j])) > 1e-5*math.Abs(float64(v)) {
+					t.Errorf("%s of device %d at %d is %v, want %v", metric, i, j, v, row[j])
 				}
 			}
 		}
 		for j, watts := range got.Rows[i].Workers[0].Watts {
-			if of := want.Rows[i].Workers[0].Watts[j]; math.Abs(float64(watts-of)) > 1e-3 {
-				t.Errorf("the work on device %d at %d drew %v W, want %v", i, j, watts, of)
+			if expected := want.Rows[i].Workers[0].Watts[j]; math.Abs(float64(watts-expected)) > 1e-3 {
+				t.Errorf("the work on device %d at %d drew %v W, want %v", i, j, watts, expected)
 			}
 		}
 	}
@@ -111,7 +111,7 @@ func TestViewOfBothKinds(t *testing.T) {
 	}
 	before := s.Generation()
 	s.Forget("far")
-	if v := s.View(nil); len(v.Series) != 8 || v.Series[0].Node != "near" || s.Has("fan_percent", func(node, _ string) bool { return node == "far" }) || s.Generation() == before {
+	if v := s.View(nil); len(v.Series) != 8 || v.Series[0].Node != "near" || s.Reports("fan_percent", func(node, _ string) bool { return node == "far" }) || s.Generation() == before {
 		t.Errorf("%d devices after one node was forgotten", len(v.Series))
 	}
 	if table := s.Table(Question{Step: 15 * time.Second, Interval: 5 * time.Second}); len(table.Rows) != 8 {
@@ -122,9 +122,9 @@ func TestViewOfBothKinds(t *testing.T) {
 // A reading of the time before, after the clock was set back, goes on with the mean that is there.
 func TestAMeanGoesOnAfterTheClockWasSetBack(t *testing.T) {
 	s := New()
-	s.Add(at(0, card("GPU-a", 0, busy(10))))
-	s.Add(at(3*time.Second, card("GPU-a", 0, busy(90))))
-	back := at(time.Second, card("GPU-a", 0, busy(20)))
+	s.Add(snapshotAt(0, card("GPU-a", 0, busy(10))))
+	s.Add(snapshotAt(3*time.Second, card("GPU-a", 0, busy(90))))
+	back := snapshotAt(time.Second, card("GPU-a", 0, busy(20)))
 	back.Breaks = 1
 	s.Add(back)
 	if got := s.View(nil).Series[0].Values["utilization_percent"]; !equal(got, []float64{15}) {

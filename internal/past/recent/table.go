@@ -82,17 +82,17 @@ func (t *Table) spread(metric string) *Spread {
 	s := &Spread{all[:t.Points], all[t.Points : 2*t.Points], all[2*t.Points : 3*t.Points], all[3*t.Points:]}
 	values, series := make([]float32, 0, len(t.Rows)), make([][]float32, 0, len(t.Rows))
 	for j := range t.Rows {
-		if of := t.Rows[j].Values(metric); of != nil {
-			series = append(series, of)
+		if row := t.Rows[j].Values(metric); row != nil {
+			series = append(series, row)
 		}
 	}
 	for i := range t.Points {
 		values = values[:0]
 		sum := float32(0)
-		for _, of := range series {
-			if of[i] == of[i] {
-				values = append(values, of[i])
-				sum += of[i]
+		for _, row := range series {
+			if row[i] == row[i] {
+				values = append(values, row[i])
+				sum += row[i]
 			}
 		}
 		if len(values) == 0 {
@@ -118,8 +118,8 @@ func (t *Table) Hottest() []*Row {
 
 func (t *Table) makeHottest() (out []*Row) {
 	type hot struct {
-		row *Row
-		at  float32
+		row     *Row
+		celsius float32
 	}
 	var all []hot
 	for i := range t.Rows {
@@ -128,9 +128,9 @@ func (t *Table) makeHottest() (out []*Row) {
 			all = append(all, hot{&t.Rows[i], values[n-1]})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b hot) int { return cmp.Compare(b.at, a.at) })
-	for _, of := range all[:min(len(all), mostHot)] {
-		out = append(out, of.row)
+	slices.SortStableFunc(all, func(a, b hot) int { return cmp.Compare(b.celsius, a.celsius) })
+	for _, hottest := range all[:min(len(all), mostHot)] {
+		out = append(out, hottest.row)
 	}
 	return out
 }
@@ -151,21 +151,21 @@ func (t *Table) makeTogether() (out []Working, devices []int) {
 		for j := range t.Rows[i].Workers {
 			w := &t.Rows[i].Workers[j]
 			k := program{w.Name, w.User}
-			at, known := index[k]
+			place, known := index[k]
 			if !known {
-				at = len(out)
-				index[k] = at
+				place = len(out)
+				index[k] = place
 				out = append(out, Working{Worker: Worker{Name: w.Name, User: w.User, PID: w.PID}, Watts: make([]float32, t.Points)})
 				devices = append(devices, 0)
 			}
-			of := &out[at]
+			sum := &out[place]
 			for p, v := range w.Watts {
 				if v == v {
-					of.Watts[p] += v
+					sum.Watts[p] += v
 				}
 			}
-			of.Visits = append(of.Visits, w.Visits...)
-			devices[at]++
+			sum.Visits = append(sum.Visits, w.Visits...)
+			devices[place]++
 		}
 	}
 	for i := range out {
@@ -199,11 +199,11 @@ func (s *Store) Table(q Question) *Table {
 	defer s.mu.Unlock()
 	var asked []*shelf
 	shortest := q.Step
-	for _, of := range s.shelves() {
-		if _, has := of.newest[q.Node]; of.first < of.end && (has || q.Node == "") {
-			asked = append(asked, of)
-			if of != s.near {
-				shortest = max(shortest, of.bucket)
+	for _, shelf := range s.shelves() {
+		if _, known := shelf.newest[q.Node]; shelf.first < shelf.end && (known || q.Node == "") {
+			asked = append(asked, shelf)
+			if shelf != s.near {
+				shortest = max(shortest, shelf.bucket)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func (s *Store) Table(q Question) *Table {
 	if last := s.tables[q]; last != nil && last.End.Equal(t.End) {
 		return last
 	}
-	maps.DeleteFunc(s.tables, func(_ Question, of *Table) bool { return t.End.Sub(of.End) > time.Minute+of.Step }) // nobody asks that any more
+	maps.DeleteFunc(s.tables, func(_ Question, old *Table) bool { return t.End.Sub(old.End) > time.Minute+old.Step }) // nobody asks that any more
 	const mostTables = 100
 	if len(s.tables) >= mostTables {
 		clear(s.tables)
@@ -235,17 +235,17 @@ func (s *Store) Table(q Question) *Table {
 	s.tables[q] = t
 	t.From = t.End.Add(-Span).Truncate(max(time.Minute, step))
 	var first time.Time
-	for _, of := range asked {
-		if at := of.times[of.first%of.slots].Truncate(step); first.IsZero() || at.Before(first) {
-			first = at
+	for _, shelf := range asked {
+		if oldest := shelf.times[shelf.first%shelf.slots].Truncate(step); first.IsZero() || oldest.Before(first) {
+			first = oldest
 		}
 	}
 	if first.After(t.From) {
 		t.From = first
 	}
 	t.Points = max(0, int(t.End.Sub(t.From)/step))
-	for _, of := range asked {
-		of.fill(t, q)
+	for _, shelf := range asked {
+		shelf.fill(t, q)
 	}
 	slices.SortFunc(t.Rows, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Index, b.Index), cmp.Compare(a.UUID, b.UUID))
@@ -264,15 +264,15 @@ func allRead(shelves []*shelf, node string, silent time.Duration) (now time.Time
 			newest = later(newest, s.newest[node])
 			continue
 		}
-		for _, at := range s.newest {
-			newest = later(newest, at)
+		for _, last := range s.newest {
+			newest = later(newest, last)
 		}
 	}
 	now = newest
 	for _, s := range shelves {
-		for _, at := range s.newest {
-			if node == "" && at.Before(now) && newest.Sub(at) < silent {
-				now = at
+		for _, last := range s.newest {
+			if node == "" && last.Before(now) && newest.Sub(last) < silent {
+				now = last
 			}
 		}
 	}
@@ -289,12 +289,12 @@ func later(a, b time.Time) time.Time {
 func (s *shelf) fill(t *Table, q Question) {
 	point := make([]int, 0, s.slots) // of each moment; -1: none
 	for i := s.first; i < s.end; i++ {
-		at := s.times[i%s.slots].Truncate(s.bucket).Sub(t.From)
-		if at < 0 || int(at/t.Step) >= t.Points {
+		offset := s.times[i%s.slots].Truncate(s.bucket).Sub(t.From)
+		if offset < 0 || int(offset/t.Step) >= t.Points {
 			point = append(point, -1)
 			continue
 		}
-		point = append(point, int(at/t.Step))
+		point = append(point, int(offset/t.Step))
 	}
 	counts := make([]float64, t.Points)
 	sums := make([]float64, t.Points)
@@ -320,7 +320,7 @@ func (s *series) meansOf(first int, point []int, sums, counts []float64) []float
 	clear(counts)
 	some := false
 	for i, p := range point {
-		if m := s.at((first + i) % len(s.counts)); p >= 0 && m.count > 0 {
+		if m := s.meanAt((first + i) % len(s.counts)); p >= 0 && m.count > 0 {
 			sums[p] += m.sum
 			counts[p] += m.count
 			some = true
@@ -344,17 +344,17 @@ func quotients(sums, counts []float64) []float32 {
 }
 
 func (w *work) working(first int, point []int, sums, counts []float64) (out []Working) {
-	for _, of := range w.workers {
+	for _, worker := range w.workers {
 		clear(sums)
 		clear(counts)
 		for i, p := range point {
 			if place := (first + i) % w.slots; p >= 0 && w.known[place] > 0 {
-				sums[p] += float64(of.watts[place])
+				sums[p] += float64(worker.watts[place])
 				counts[p] += float64(w.known[place])
 			}
 		}
-		copied := of.Worker
-		copied.Visits = slices.Clone(of.Visits)
+		copied := worker.Worker
+		copied.Visits = slices.Clone(worker.Visits)
 		out = append(out, Working{copied, quotients(sums, counts)})
 	}
 	return out

@@ -22,7 +22,7 @@ func working(after time.Duration, programs ...string) *insight.Moment {
 		list = append(list, p)
 	}
 	d.Processes = gpu.Of(list)
-	s := at(after, d)
+	s := snapshotAt(after, d)
 	s.Node = "n"
 	return insight.Of(s)
 }
@@ -164,13 +164,13 @@ func TestManyProgramsAreNotKept(t *testing.T) {
 func TestSpread(t *testing.T) {
 	s := New()
 	for i := range 60 {
-		s.Add(at(time.Duration(i)*time.Second, card("GPU-a", 0, busy(10)), card("GPU-b", 1, busy(20)), card("GPU-c", 2, busy(60)), card("GPU-d", 3, gpu.Reading[gpu.Percent]{})))
+		s.Add(snapshotAt(time.Duration(i)*time.Second, card("GPU-a", 0, busy(10)), card("GPU-b", 1, busy(20)), card("GPU-c", 2, busy(60)), card("GPU-d", 3, gpu.Reading[gpu.Percent]{})))
 	}
 	table := s.Table(ofAll)
-	of := table.Spread("utilization_percent")
+	spread := table.Spread("utilization_percent")
 	for i := range table.Points {
-		if of.Least[i] != 10 || of.Median[i] != 20 || of.Most[i] != 60 || of.Sum[i] != 90 {
-			t.Errorf("point %d: %v %v %v %v", i, of.Least[i], of.Median[i], of.Most[i], of.Sum[i])
+		if spread.Least[i] != 10 || spread.Median[i] != 20 || spread.Most[i] != 60 || spread.Sum[i] != 90 {
+			t.Errorf("point %d: %v %v %v %v", i, spread.Least[i], spread.Median[i], spread.Most[i], spread.Sum[i])
 		}
 	}
 	if none := table.Spread("power_watts"); none.Sum[0] == none.Sum[0] {
@@ -188,7 +188,7 @@ func TestTableOfSeveralNodes(t *testing.T) {
 			for i, node := range nodes {
 				d := card("GPU-"+node, 0, busy(1))
 				d.Node, d.Power.Draw = node, gpu.Of[gpu.Watts](100)
-				snap := at(after+time.Duration(i)*100*time.Millisecond, d)
+				snap := snapshotAt(after+time.Duration(i)*100*time.Millisecond, d)
 				snap.Node = node
 				s.Add(snap)
 				tables = append(tables, s.Table(q))

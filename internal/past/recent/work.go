@@ -45,18 +45,18 @@ func (w *work) begin(place int, oldest time.Time) {
 		return
 	}
 	w.known[place] = 0
-	w.workers = slices.DeleteFunc(w.workers, func(of *worker) bool {
-		of.watts[place] = 0
-		of.Visits = slices.DeleteFunc(of.Visits, func(v Visit) bool { return !v.Open && v.To.Before(oldest) })
-		return len(of.Visits) == 0
+	w.workers = slices.DeleteFunc(w.workers, func(worker *worker) bool {
+		worker.watts[place] = 0
+		worker.Visits = slices.DeleteFunc(worker.Visits, func(v Visit) bool { return !v.Open && v.To.Before(oldest) })
+		return len(worker.Visits) == 0
 	})
 }
 
 // forget leaves out what is later than now.
 func (w *work) forget(now time.Time) {
-	for _, of := range w.workers {
-		for i := range of.Visits {
-			v := &of.Visits[i]
+	for _, worker := range w.workers {
+		for i := range worker.Visits {
+			v := &worker.Visits[i]
 			if v.To.After(now) {
 				v.To = now
 			}
@@ -68,30 +68,30 @@ func (w *work) forget(now time.Time) {
 }
 
 func (w *work) find(name, user string, pid int) *worker {
-	for i, of := range w.workers {
-		if of.Name == name && of.User == user || i == mostWorkers {
-			return of
+	for i, worker := range w.workers {
+		if worker.Name == name && worker.User == user || i == mostWorkers {
+			return worker
 		}
 	}
 	if w.known == nil {
 		w.known = make([]float32, w.slots)
 	}
-	of := &worker{Worker: Worker{Name: name, User: user, PID: pid}, watts: make([]float32, w.slots)}
+	worker := &worker{Worker: Worker{Name: name, User: user, PID: pid}, watts: make([]float32, w.slots)}
 	if len(w.workers) == mostWorkers {
-		of.Name, of.User = "", ""
+		worker.Name, worker.User = "", ""
 	}
-	w.workers = append(w.workers, of)
-	return of
+	w.workers = append(w.workers, worker)
+	return worker
 }
 
 // note takes in who is on a device at the moment in a place. The one before of its node was at before, zero for none.
 func (w *work) note(d *gpu.Device, a *attribute.Attribution, place int, before, now time.Time) {
-	for _, of := range w.workers {
-		of.here = false
+	for _, worker := range w.workers {
+		worker.here = false
 	}
 	defer func() {
-		for _, of := range w.workers {
-			of.Visits[len(of.Visits)-1].Open = of.here
+		for _, worker := range w.workers {
+			worker.Visits[len(worker.Visits)-1].Open = worker.here
 		}
 	}()
 	list, listed := d.Processes.Get()
@@ -103,12 +103,12 @@ func (w *work) note(d *gpu.Device, a *attribute.Attribution, place int, before, 
 		if a.Shares[i].Repeated || a.Shares[i].Orphan {
 			continue
 		}
-		of := w.find(cmp.Or(p.Facts.Program.Or(""), p.Facts.Name.Or("")), p.Facts.User.Or(""), p.PID)
-		if !of.here {
-			of.visit(p.Facts.Started.Or(time.Time{}), before, now)
-			of.here = true
+		worker := w.find(cmp.Or(p.Facts.Program.Or(""), p.Facts.Name.Or("")), p.Facts.User.Or(""), p.PID)
+		if !worker.here {
+			worker.visit(p.Facts.Started.Or(time.Time{}), before, now)
+			worker.here = true
 		}
-		of.watts[place] += max(float32(a.Shares[i].Power.Or(0)), 0)
+		worker.watts[place] += max(float32(a.Shares[i].Power.Or(0)), 0)
 	}
 	if w.known != nil && d.Power.Draw.Present() {
 		w.known[place]++
@@ -123,11 +123,11 @@ func (w *worker) visit(started, before, now time.Time) {
 			return
 		}
 	}
-	from := now
+	begin := now
 	if !started.IsZero() && started.Before(now) && (before.IsZero() || started.After(before)) {
-		from = started
+		begin = started
 	}
-	w.Visits = append(w.Visits, Visit{from, now, true})
+	w.Visits = append(w.Visits, Visit{begin, now, true})
 }
 
 // KeptWork is who was on a device, as it is kept over a restart.
@@ -139,11 +139,11 @@ type KeptWork struct {
 }
 
 func (w *work) kept(first, end int) (out []KeptWork) {
-	for _, of := range w.workers {
-		k := KeptWork{Name: of.Name, User: of.User, Visits: slices.Clone(of.Visits), Watts: make([]gpu.Reading[float64], end-first)}
+	for _, worker := range w.workers {
+		k := KeptWork{Name: worker.Name, User: worker.User, Visits: slices.Clone(worker.Visits), Watts: make([]gpu.Reading[float64], end-first)}
 		for i := range k.Watts {
 			if n := w.known[(first+i)%w.slots]; n > 0 {
-				k.Watts[i] = gpu.Of(float64(of.watts[(first+i)%w.slots] / n))
+				k.Watts[i] = gpu.Of(float64(worker.watts[(first+i)%w.slots] / n))
 			}
 		}
 		out = append(out, k)
@@ -157,15 +157,15 @@ func (w *work) restore(list []KeptWork, i, place int) {
 		if len(k.Visits) == 0 {
 			continue
 		}
-		of := w.find(k.Name, k.User, 0)
-		if of.Visits == nil {
-			of.Visits = slices.Clone(k.Visits)
-			for j := range of.Visits {
-				of.Visits[j].Open = false
+		worker := w.find(k.Name, k.User, 0)
+		if worker.Visits == nil {
+			worker.Visits = slices.Clone(k.Visits)
+			for j := range worker.Visits {
+				worker.Visits[j].Open = false
 			}
 		}
 		if v, ok := valueAt(k.Watts, i).Get(); ok {
-			of.watts[place], w.known[place] = float32(max(v, 0)), 1
+			worker.watts[place], w.known[place] = float32(max(v, 0)), 1
 		}
 	}
 }

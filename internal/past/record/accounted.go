@@ -42,8 +42,8 @@ func (a *accounted) end(s *store.Session) {
 // tells. One that was seen to run has a session already.
 func (r *Recorder) observeAccounted(n *node, d *device, list gpu.Reading[[]gpu.AccountedProcess]) {
 	x := &d.sessions
-	all, on := list.Get()
-	if !on {
+	all, accounting := list.Get()
+	if !accounting {
 		x.gone = nil
 		return // what was told stays told
 	}
@@ -69,12 +69,12 @@ func (x *sessions) saw(p *gpu.AccountedProcess) bool {
 }
 
 // accountedSession is a session of which only the driver knows.
-func accountedSession(on store.Key, boot string, p *gpu.AccountedProcess) store.Session {
-	from := milliseconds(p.Started)
+func accountedSession(device store.Key, boot string, p *gpu.AccountedProcess) store.Session {
+	began := milliseconds(p.Started)
 	s := store.Session{
-		SessionKey: store.SessionKey{Key: on, Boot: boot, PID: p.PID, Begin: from},
+		SessionKey: store.SessionKey{Key: device, Boot: boot, PID: p.PID, Begin: began},
 		Type:       gpu.TypeUnknown,
-		From:       from, To: from.Add(p.Ran), Outcome: store.Ended, Seen: p.Ran,
+		From:       began, To: began.Add(p.Ran), Outcome: store.Ended, Seen: p.Ran,
 		PeakMemory: p.PeakMemory, Accounted: true,
 	}
 	if share, ok := p.Utilization.Trusted(); ok {

@@ -13,9 +13,9 @@ import (
 // readAccounted reads a device of which the driver accounts: who is on it, and who came and went.
 func (m *machine) readAccounted(second int, list []gpu.Process, accounted ...gpu.AccountedProcess) {
 	d := card("GPU-1")
-	at := start.Add(time.Duration(second) * time.Second)
-	d.State, d.SampledAt, d.Processes, d.Accounted = gpu.StateOK, at, gpu.Of(list), gpu.Of(accounted)
-	s := snapshot(at, d)
+	when := start.Add(time.Duration(second) * time.Second)
+	d.State, d.SampledAt, d.Processes, d.Accounted = gpu.StateOK, when, gpu.Of(list), gpu.Of(accounted)
+	s := snapshot(when, d)
 	s.Host = &gpu.Host{Boot: m.boot}
 	m.observe(s)
 }
@@ -96,15 +96,15 @@ func TestWhatIsKnownOfAnAccountedProcess(t *testing.T) {
 	p, short := ran(7, 1, 5), ran(8, 2, 3)
 	p.PeakMemory, p.Utilization = gpu.Of[gpu.Bytes](3<<30), gpu.Of[gpu.Percent](25)
 	m.readAccounted(5, nil, p, short)
-	at := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
-	key := func(pid, from int) store.SessionKey {
-		return store.SessionKey{Key: store.Key{Node: "box", UUID: "GPU-1"}, Boot: "one", PID: pid, Begin: at(from)}
+	instant := func(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
+	key := func(pid, begin int) store.SessionKey {
+		return store.SessionKey{Key: store.Key{Node: "box", UUID: "GPU-1"}, Boot: "one", PID: pid, Begin: instant(begin)}
 	}
 	want := []store.Session{{
-		SessionKey: key(7, 1), Type: gpu.TypeUnknown, From: at(1), To: at(5), Outcome: store.Ended, Seen: 4 * time.Second,
+		SessionKey: key(7, 1), Type: gpu.TypeUnknown, From: instant(1), To: instant(5), Outcome: store.Ended, Seen: 4 * time.Second,
 		PeakMemory: gpu.Of[gpu.Bytes](3 << 30), SMSeconds: 1, SMKnown: 4 * time.Second, Busy: time.Second, Accounted: true,
 	}, {
-		SessionKey: key(8, 2), Type: gpu.TypeUnknown, From: at(2), To: at(3), Outcome: store.Ended, Seen: time.Second, Accounted: true,
+		SessionKey: key(8, 2), Type: gpu.TypeUnknown, From: instant(2), To: instant(3), Outcome: store.Ended, Seen: time.Second, Accounted: true,
 	}}
 	if diff := cmp.Diff(want, m.all(), cmp.AllowUnexported(gpu.Reading[gpu.Bytes]{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -35,7 +35,7 @@ type buffer struct {
 
 type causeKey struct {
 	causeID
-	from time.Time
+	began time.Time
 }
 
 // Counts are numbers of what is kept, by kind.
@@ -50,16 +50,16 @@ func (c Counts) plus(d Counts) Counts {
 // String is for people and logs: "120 readings, 3 snapshots"; empty for nothing.
 func (c Counts) String() string {
 	var parts []string
-	for _, of := range []struct {
+	for _, count := range []struct {
 		n    int
 		what string
 	}{{c.Readings, "reading"}, {c.Frames, "snapshot"}, {c.Spans, "span"}, {c.Sessions, "session"}, {c.Causes, "cause"}, {c.Events, "event"}} {
-		switch of.n {
+		switch count.n {
 		case 0:
 		case 1:
-			parts = append(parts, "1 "+of.what)
+			parts = append(parts, "1 "+count.what)
 		default:
-			parts = append(parts, fmt.Sprintf("%d %ss", of.n, of.what))
+			parts = append(parts, fmt.Sprintf("%d %ss", count.n, count.what))
 		}
 	}
 	return strings.Join(parts, ", ")
@@ -100,17 +100,17 @@ func (b *buffer) frame(f store.Frame) {
 }
 
 // span takes the row of a span, which settles it.
-func (b *buffer) span(s store.Row, of store.Bucket) {
+func (b *buffer) span(s store.Row, span store.Bucket) {
 	b.spans = append(b.spans, s)
 	b.bytes += sizeOfSpan(&s)
-	b.buckets[of] = true
-	delete(b.remakes, of)
+	b.buckets[span] = true
+	delete(b.remakes, span)
 }
 
-func (b *buffer) unsettle(of store.Bucket) { b.buckets[of] = false }
+func (b *buffer) unsettle(span store.Bucket) { b.buckets[span] = false }
 
 // remake asks for the row of a span to be made of what the store has, once all that waits is written.
-func (b *buffer) remake(of store.Bucket) { b.remakes[of] = true }
+func (b *buffer) remake(span store.Bucket) { b.remakes[span] = true }
 
 func (b *buffer) session(s store.Session) { put(b, b.sessions, s.SessionKey, s, sizeOfSession) }
 
@@ -126,10 +126,10 @@ func put[K comparable, V any](b *buffer, in map[K]V, key K, v V, size func(*V) i
 	b.bytes += size(&v)
 }
 
-func remove[K comparable, V any](b *buffer, from map[K]V, key K, size func(*V) int) {
-	if old, ok := from[key]; ok {
+func remove[K comparable, V any](b *buffer, all map[K]V, key K, size func(*V) int) {
+	if old, ok := all[key]; ok {
 		b.bytes -= size(&old)
-		delete(from, key)
+		delete(all, key)
 	}
 }
 
@@ -161,14 +161,14 @@ func (b *buffer) limit() (dropped bool) {
 
 // gone reports whether all readings of a span were dropped, so that there is nothing to make its row of. Of what is being written
 // that is not known.
-func (b *buffer) gone(of store.Bucket) bool {
-	return b.away == 0 && of.Time.After(b.written) && !of.Time.Add(of.Tier.Span()).After(b.lost)
+func (b *buffer) gone(span store.Bucket) bool {
+	return b.away == 0 && span.Time.After(b.written) && !span.Time.Add(span.Tier.Span()).After(b.lost)
 }
 
 // prune forgets spans of which nothing is left. Those that have a row go with it.
 func (b *buffer) prune() {
-	maps.DeleteFunc(b.buckets, func(of store.Bucket, settled bool) bool { return !settled && b.gone(of) })
-	maps.DeleteFunc(b.remakes, func(of store.Bucket, _ bool) bool { return b.gone(of) })
+	maps.DeleteFunc(b.buckets, func(span store.Bucket, settled bool) bool { return !settled && b.gone(span) })
+	maps.DeleteFunc(b.remakes, func(span store.Bucket, _ bool) bool { return b.gone(span) })
 }
 
 // drop drops one thing; false: there is nothing.
@@ -183,11 +183,11 @@ func (b *buffer) drop() bool {
 		b.dropRow()
 	case len(b.spans) > 0:
 		s := &b.spans[0]
-		of := store.Bucket{Key: s.Key, Tier: s.Tier, Time: s.Time}
-		b.buckets[of], b.remakes[of] = false, true
-		if b.gone(of) {
-			delete(b.buckets, of)
-			delete(b.remakes, of)
+		span := store.Bucket{Key: s.Key, Tier: s.Tier, Time: s.Time}
+		b.buckets[span], b.remakes[span] = false, true
+		if b.gone(span) {
+			delete(b.buckets, span)
+			delete(b.remakes, span)
 		}
 		b.bytes -= sizeOfSpan(s)
 		b.spans = slices.Delete(b.spans, 0, 1)
@@ -214,15 +214,15 @@ func (b *buffer) dropRow() {
 	b.dropped.Readings++
 }
 
-func dropOldest[K comparable, V any](b *buffer, from map[K]V, size func(*V) int, at func(*V) time.Time) bool {
+func dropOldest[K comparable, V any](b *buffer, all map[K]V, size func(*V) int, timeOf func(*V) time.Time) bool {
 	var oldest K
 	var when time.Time
-	for k, v := range from {
-		if t := at(&v); when.IsZero() || t.Before(when) {
+	for k, v := range all {
+		if t := timeOf(&v); when.IsZero() || t.Before(when) {
 			oldest, when = k, t
 		}
 	}
-	remove(b, from, oldest, size)
+	remove(b, all, oldest, size)
 	return !when.IsZero()
 }
 
@@ -291,10 +291,10 @@ func (b *buffer) putBack(p *buffer) {
 }
 
 // putOlder puts what is not there yet, and returns its size.
-func putOlder[K comparable, V any](from, to map[K]V, size func(V) int) (bytes int) {
-	for k, v := range from {
-		if _, newer := to[k]; !newer {
-			to[k] = v
+func putOlder[K comparable, V any](older, all map[K]V, size func(V) int) (bytes int) {
+	for k, v := range older {
+		if _, newer := all[k]; !newer {
+			all[k] = v
 			bytes += size(v)
 		}
 	}
@@ -327,11 +327,11 @@ func (b *buffer) batch(values []store.Value) (store.Batch, []store.Value) {
 	for _, e := range b.events {
 		out.Events = append(out.Events, e)
 	}
-	for of, settled := range b.buckets {
+	for span, settled := range b.buckets {
 		if settled {
-			out.Settled = append(out.Settled, of)
+			out.Settled = append(out.Settled, span)
 		} else {
-			out.Unsettled = append(out.Unsettled, of)
+			out.Unsettled = append(out.Unsettled, span)
 		}
 	}
 	return out, values

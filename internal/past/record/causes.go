@@ -35,21 +35,21 @@ type interval struct {
 }
 
 // observeCauses takes the answer in. What it says is about the time up to the Moment; after a gap all causes are new.
-func (r *Recorder) observeCauses(n *node, m *insight.Moment, at time.Time, gap bool) {
+func (r *Recorder) observeCauses(n *node, m *insight.Moment, readAt time.Time, gap bool) {
 	if gap {
 		for id, c := range n.causes {
-			if since := at.Sub(c.To); c.moment > 0 || since < 0 || since > r.longest() { // else it is of the run before
+			if since := readAt.Sub(c.To); c.moment > 0 || since < 0 || since > r.longest() { // else it is of the run before
 				r.endCause(n, id, c)
 			}
 		}
 	}
 	for i := range m.Answer.Machine {
-		r.observeCause(n, store.Key{Node: n.name}, &m.Answer.Machine[i], at)
+		r.observeCause(n, store.Key{Node: n.name}, &m.Answer.Machine[i], readAt)
 	}
 	for i := range m.Answer.Devices {
 		d := &m.Answer.Devices[i]
 		for j := range d.Causes {
-			r.observeCause(n, store.Key{Node: n.name, UUID: m.Snapshot.Devices[i].UUID}, &d.Causes[j], at)
+			r.observeCause(n, store.Key{Node: n.name, UUID: m.Snapshot.Devices[i].UUID}, &d.Causes[j], readAt)
 		}
 	}
 	for id, c := range n.causes {
@@ -62,20 +62,20 @@ func (r *Recorder) observeCauses(n *node, m *insight.Moment, at time.Time, gap b
 	}
 }
 
-func (r *Recorder) observeCause(n *node, key store.Key, of *explain.Cause, at time.Time) {
-	id := causeID{key, of.ID}
+func (r *Recorder) observeCause(n *node, key store.Key, cause *explain.Cause, readAt time.Time) {
+	id := causeID{key, cause.ID}
 	c := n.causes[id]
 	if c == nil {
-		c = &interval{Cause: store.Cause{Key: key, ID: of.ID, From: at, Open: true, Who: of.Who}, moment: n.moments}
+		c = &interval{Cause: store.Cause{Key: key, ID: cause.ID, From: readAt, Open: true, Who: cause.Who}, moment: n.moments}
 		n.causes[id] = c
 	}
-	changed := c.Case != of.Case || c.absent > 0
+	changed := c.Case != cause.Case || c.absent > 0
 	c.moment, c.absent = n.moments, 0
 	switch {
-	case of.Who == c.Who:
+	case cause.Who == c.Who:
 		c.others = 0
-	case c.others == 0 || of.Who != c.other:
-		c.other, c.otherFrom, c.others = of.Who, at, 1
+	case c.others == 0 || cause.Who != c.other:
+		c.other, c.otherFrom, c.others = cause.Who, readAt, 1
 	default:
 		c.others++
 	}
@@ -89,14 +89,14 @@ func (r *Recorder) observeCause(n *node, key store.Key, of *explain.Cause, at ti
 		c.Who, c.others, c.most, changed = c.other, 0, 0, true
 	}
 	if c.others == 0 {
-		c.To = at
+		c.To = readAt
 	}
-	if draw := drawn(of.Device); of.Case != c.Case || draw >= c.most {
-		c.Sentence, c.most = of.Sentence, draw // its figures are those of when most went on, not of when it ended
+	if draw := drawn(cause.Device); cause.Case != c.Case || draw >= c.most {
+		c.Sentence, c.most = cause.Sentence, draw // its figures are those of when most went on, not of when it ended
 	}
-	c.Kind, c.Case, c.Short, c.Confidence = string(of.Kind), of.Case, of.Short, float64(of.Confidence)
-	if since := at.Sub(c.written); changed || since < 0 || since >= retold {
-		c.written = at
+	c.Kind, c.Case, c.Short, c.Confidence = string(cause.Kind), cause.Case, cause.Short, float64(cause.Confidence)
+	if since := readAt.Sub(c.written); changed || since < 0 || since >= retold {
+		c.written = readAt
 		r.out.cause(c.Cause)
 	}
 }

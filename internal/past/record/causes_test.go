@@ -15,8 +15,8 @@ import (
 )
 
 // said is a Moment of a device in which the answer names a cause for each word: its kind, and after "=" whom it names.
-func said(at time.Time, words string) *insight.Moment {
-	s := snapshot(at, card("GPU-1"))
+func said(when time.Time, words string) *insight.Moment {
+	s := snapshot(when, card("GPU-1"))
 	var d explain.DeviceAnswer
 	for word := range strings.FieldsSeq(words) {
 		kind, who, _ := strings.Cut(word, "=")
@@ -65,7 +65,7 @@ func TestCausesAreIntervals(t *testing.T) {
 	} {
 		fake := newFake()
 		r := newRun(t, fake)
-		at := start
+		when := start
 		for word := range strings.FieldsSeq(tt.readings) {
 			switch word {
 			case "R", "K":
@@ -77,11 +77,11 @@ func TestCausesAreIntervals(t *testing.T) {
 				continue
 			case "?":
 			case "-":
-				r.Observe(said(at, ""))
+				r.Observe(said(when, ""))
 			default:
-				r.Observe(said(at, strings.ReplaceAll(word, ",", " ")))
+				r.Observe(said(when, strings.ReplaceAll(word, ",", " ")))
 			}
-			at = at.Add(interval5)
+			when = when.Add(interval5)
 		}
 		r.flush()
 		if got := fake.intervals(); got != tt.want {
@@ -111,8 +111,8 @@ func TestCausesAreToldAgain(t *testing.T) {
 func TestCausesAndTheClock(t *testing.T) {
 	fake := newFake()
 	r := newRun(t, fake)
-	for i, at := range []int{0, 5, 10, -3600, -3595, 9000, 9005, 9010} {
-		m := said(start.Add(time.Duration(at)*time.Second), "work")
+	for i, second := range []int{0, 5, 10, -3600, -3595, 9000, 9005, 9010} {
+		m := said(start.Add(time.Duration(second)*time.Second), "work")
 		if i >= 3 {
 			m.Snapshot.Breaks, m.Snapshot.ClockSet = 1, -3615*time.Second
 		}

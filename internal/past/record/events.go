@@ -27,12 +27,12 @@ const (
 
 // changes are what events of a device are found by.
 type changes struct {
-	known  bool         // it was seen before in this run
-	of     gpu.Identity // as it was seen last
-	state  gpu.State
-	xids   map[int]uint64 // how often, by code
-	faults map[gpu.FaultKind]uint64
-	held   [len(throttles)]throttle
+	known    bool         // it was seen before in this run
+	identity gpu.Identity // as it was seen last
+	state    gpu.State
+	xids     map[int]uint64 // how often, by code
+	faults   map[gpu.FaultKind]uint64
+	held     [len(throttles)]throttle
 }
 
 // A throttle is what holds the clocks down.
@@ -51,73 +51,73 @@ var throttles = [...]struct {
 }
 
 // observeChanges finds what happened to a device since its reading before.
-func (r *Recorder) observeChanges(d *device, of *gpu.Device, at time.Time) {
+func (r *Recorder) observeChanges(d *device, seen *gpu.Device, readAt time.Time) {
 	x := &d.changes
-	if was := x.state; of.State != was && (x.known || of.State != gpu.StateOK) {
-		r.happened(d, stateEvent(d.Key(), of, was, at))
+	if was := x.state; seen.State != was && (x.known || seen.State != gpu.StateOK) {
+		r.happened(d, stateEvent(d.Key(), seen, was, readAt))
 	}
-	x.state = of.State
+	x.state = seen.State
 	if x.xids == nil {
 		x.xids, x.faults = map[int]uint64{}, map[gpu.FaultKind]uint64{}
 	}
-	for _, e := range of.Health.XIDs.Or(nil) {
+	for _, e := range seen.Health.XIDs.Or(nil) {
 		if e.Count > x.xids[e.Code] {
-			r.happened(d, xidEvent(d.Key(), of, e, e.Count-x.xids[e.Code]))
+			r.happened(d, xidEvent(d.Key(), seen, e, e.Count-x.xids[e.Code]))
 		}
 		x.xids[e.Code] = e.Count
 	}
-	for _, f := range of.Health.Faults.Or(nil) {
+	for _, f := range seen.Health.Faults.Or(nil) {
 		if f.Count > x.faults[f.Kind] {
-			r.happened(d, faultEvent(d.Key(), of, f, f.Count-x.faults[f.Kind]))
+			r.happened(d, faultEvent(d.Key(), seen, f, f.Count-x.faults[f.Kind]))
 		}
 		x.faults[f.Kind] = f.Count
 	}
-	reasons, known := of.Clocks.EventReasons.Trusted()
+	reasons, known := seen.Clocks.EventReasons.Trusted()
 	for i := range throttles {
-		r.observeThrottle(d, of, i, known && reasons&throttles[i].reasons != 0, at)
+		r.observeThrottle(d, seen, i, known && reasons&throttles[i].reasons != 0, readAt)
 	}
-	x.of = of.Identity
+	x.identity = seen.Identity
 	x.known = true
 }
 
 // observeThrottle takes in whether something holds the clocks down.
-func (r *Recorder) observeThrottle(d *device, of *gpu.Device, i int, held bool, at time.Time) {
+func (r *Recorder) observeThrottle(d *device, seen *gpu.Device, i int, held bool, readAt time.Time) {
 	t := &d.changes.held[i]
 	pause := brief
 	if t.told {
 		pause = over
 	}
-	ended := !t.since.IsZero() && (at.Sub(t.last) >= pause || at.Before(t.last)) // nobody knows what was in a gap
+	ended := !t.since.IsZero() && (readAt.Sub(t.last) >= pause || readAt.Before(t.last)) // nobody knows what was in a gap
 	if ended {
 		if t.told {
-			r.out.event(throttlingEnds(d.Key(), of, i, t.since, t.last))
+			r.out.event(throttlingEnds(d.Key(), seen, i, t.since, t.last))
 		}
 		*t = throttle{}
 	}
 	switch {
 	case held && t.since.IsZero():
-		t.since, t.last = at, at
+		t.since, t.last = readAt, readAt
 	case held:
-		t.last = at
-		if !t.told && at.Sub(t.since) >= lasting {
+		t.last = readAt
+		if !t.told && readAt.Sub(t.since) >= lasting {
 			t.told = true
-			r.out.event(throttling(d.Key(), of, i, phaseBegins, t.since))
+			r.out.event(throttling(d.Key(), seen, i, phaseBegins, t.since))
 		}
 	}
 }
 
 // leaveThrottles takes in that a device is not there: what it was last held down by ends, too.
-func (r *Recorder) leaveThrottles(d *device, at time.Time) {
-	of := gpu.Device{Identity: d.changes.of}
+func (r *Recorder) leaveThrottles(d *device, readAt time.Time) {
+	gone := gpu.Device{Identity: d.changes.identity}
 	for i := range throttles {
-		r.observeThrottle(d, &of, i, false, at)
+		r.observeThrottle(d, &gone, i, false, readAt)
 	}
 }
 
 // A throttled is what an earlier run told of, and never told the end of.
 type throttled struct {
 	store.Key
-	by int // of throttles
+	kind int // of throttles
 }
 
 // throttlesOf finds what an earlier run told of last, of events by time.
@@ -138,22 +138,22 @@ func (e *earlier) throttlesOf(event *store.Event) {
 }
 
 // resumeThrottle goes on with what an earlier run told of, until it has ended.
-func (r *Recorder) resumeThrottle(of throttled, since, looked time.Time) {
-	d := r.device(r.node(of.Node), of.UUID)
+func (r *Recorder) resumeThrottle(former throttled, since, looked time.Time) {
+	d := r.device(r.node(former.Node), former.UUID)
 	if looked.Before(since) {
 		looked = since
 	}
-	t := &d.changes.held[of.by]
+	t := &d.changes.held[former.kind]
 	if !t.since.IsZero() && t.since.Sub(looked) >= over { // it is another one
-		device := gpu.Device{Identity: d.changes.of}
-		r.out.event(throttlingEnds(of.Key, &device, of.by, since, looked))
+		device := gpu.Device{Identity: d.changes.identity}
+		r.out.event(throttlingEnds(former.Key, &device, former.kind, since, looked))
 		return
 	}
 	if t.since.IsZero() {
 		t.last = looked
 	}
 	if t.told { // it was told of once more
-		remove(&r.out, r.out.events, throttling(of.Key, &gpu.Device{}, of.by, phaseBegins, t.since).ID, sizeOfEvent)
+		remove(&r.out, r.out.events, throttling(former.Key, &gpu.Device{}, former.kind, phaseBegins, t.since).ID, sizeOfEvent)
 	}
 	t.since, t.told = since, true
 }
@@ -169,17 +169,17 @@ func (r *Recorder) happened(d *device, e store.Event) {
 }
 
 // eventOf makes an event of a device. What says what makes it the same event; data is its JSON.
-func eventOf(key store.Key, kind, what string, at time.Time, severity, text string, data any) store.Event {
-	at = milliseconds(at)
-	e := store.Event{Key: key, Time: at, Kind: kind, Severity: severity, Text: text}
-	e.ID = strings.Join([]string{kind, key.Node, key.UUID, what, at.Format(time.RFC3339Nano)}, "/")
+func eventOf(key store.Key, kind, what string, t time.Time, severity, text string, data any) store.Event {
+	t = milliseconds(t)
+	e := store.Event{Key: key, Time: t, Kind: kind, Severity: severity, Text: text}
+	e.ID = strings.Join([]string{kind, key.Node, key.UUID, what, t.Format(time.RFC3339Nano)}, "/")
 	if data != nil {
 		e.Data, _ = json.Marshal(data) // of texts and numbers alone
 	}
 	return e
 }
 
-func stateEvent(key store.Key, d *gpu.Device, was gpu.State, at time.Time) store.Event {
+func stateEvent(key store.Key, d *gpu.Device, was gpu.State, t time.Time) store.Event {
 	severity := severityInfo
 	switch d.State {
 	case gpu.StateLost:
@@ -197,10 +197,10 @@ func stateEvent(key store.Key, d *gpu.Device, was gpu.State, at time.Time) store
 			text += ": " + d.Reason.What
 		}
 	}
-	if since := milliseconds(d.Since); !d.Since.IsZero() && !since.After(at) {
-		at = since
+	if since := milliseconds(d.Since); !d.Since.IsZero() && !since.After(t) {
+		t = since
 	}
-	return eventOf(key, kindState, string(d.State), at, severity, text+".", map[string]string{"state": string(d.State)})
+	return eventOf(key, kindState, string(d.State), t, severity, text+".", map[string]string{"state": string(d.State)})
 }
 
 func xidEvent(key store.Key, d *gpu.Device, x gpu.XID, times uint64) store.Event {
@@ -245,33 +245,33 @@ func severityOf(s gpu.Severity) string {
 // The phases of throttling.
 const phaseBegins, phaseEnds = "begins", "ends"
 
-func throttling(key store.Key, d *gpu.Device, i int, phase string, at time.Time) store.Event {
-	by := throttles[i].name
-	text := fmt.Sprintf("%s is slowed down by %s.", explain.DeviceName(d), by)
-	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, text, map[string]string{"by": by, "phase": phase})
+func throttling(key store.Key, d *gpu.Device, i int, phase string, t time.Time) store.Event {
+	reason := throttles[i].name
+	text := fmt.Sprintf("%s is slowed down by %s.", explain.DeviceName(d), reason)
+	return eventOf(key, kindThrottling, reason+" "+phase, t, severityInfo, text, map[string]string{"by": reason, "phase": phase})
 }
 
-func throttlingEnds(key store.Key, d *gpu.Device, i int, since, at time.Time) store.Event {
-	by := throttles[i].name
-	text := fmt.Sprintf("%s is no longer slowed down by %s.", explain.DeviceName(d), by)
-	data := map[string]any{"by": by, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": at.Sub(since).Seconds()}
-	return eventOf(key, kindThrottling, by+" "+phaseEnds, at, severityInfo, text, data)
+func throttlingEnds(key store.Key, d *gpu.Device, i int, since, end time.Time) store.Event {
+	reason := throttles[i].name
+	text := fmt.Sprintf("%s is no longer slowed down by %s.", explain.DeviceName(d), reason)
+	data := map[string]any{"by": reason, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": end.Sub(since).Seconds()}
+	return eventOf(key, kindThrottling, reason+" "+phaseEnds, end, severityInfo, text, data)
 }
 
-func clockSet(node string, at time.Time, by time.Duration) store.Event {
+func clockSet(node string, t time.Time, change time.Duration) store.Event {
 	direction := "forward"
-	if by < 0 {
+	if change < 0 {
 		direction = "back"
 	}
-	text := fmt.Sprintf("The machine's clock was set %s by %s.", direction, explain.Span(by.Abs()))
-	return eventOf(store.Key{Node: node}, kindClockSet, "", at, severityInfo, text, map[string]float64{"seconds": by.Seconds()})
+	text := fmt.Sprintf("The machine's clock was set %s by %s.", direction, explain.Span(change.Abs()))
+	return eventOf(store.Key{Node: node}, kindClockSet, "", t, severityInfo, text, map[string]float64{"seconds": change.Seconds()})
 }
 
 // program says that gpuwhy began or ended.
-func program(node, version, kind string, at time.Time) store.Event {
+func program(node, version, kind string, t time.Time) store.Event {
 	text := "gpuwhy " + version + " started."
 	if kind == kindStopped {
 		text = "gpuwhy " + version + " stopped."
 	}
-	return eventOf(store.Key{Node: node}, kind, "", at, severityInfo, text, map[string]string{"version": version})
+	return eventOf(store.Key{Node: node}, kind, "", t, severityInfo, text, map[string]string{"version": version})
 }

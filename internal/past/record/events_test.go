@@ -29,14 +29,14 @@ func TestEventsOfADevice(t *testing.T) {
 	fake := newFake()
 	r := newRun(t, fake)
 	second := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
-	read := func(at int, state gpu.State, xids ...gpu.XID) {
+	read := func(seconds int, state gpu.State, xids ...gpu.XID) {
 		d := card("GPU-1")
-		d.State, d.SampledAt = state, second(at)
+		d.State, d.SampledAt = state, second(seconds)
 		if state != gpu.StateOK {
-			d.Since, d.Reason.What = second(at-2), "it fell off"
+			d.Since, d.Reason.What = second(seconds-2), "it fell off"
 		}
 		d.Health.XIDs = gpu.Of(xids)
-		r.observe(snapshot(second(at), d))
+		r.observe(snapshot(second(seconds), d))
 	}
 	old := gpu.XID{Code: 13, Count: 2, Earlier: 2, Last: second(-500)}
 	again := func() {
@@ -137,10 +137,10 @@ func TestKindsAreListed(t *testing.T) {
 
 // What slowed a device down ends, also where gpuwhy was killed meanwhile, the device has left, or nobody looked for a while.
 func TestThrottlingEnds(t *testing.T) {
-	held := func(of bool) gpu.Device {
+	held := func(held bool) gpu.Device {
 		d := card("GPU-1")
 		d.Clocks.EventReasons = gpu.Of[gpu.ClockEventReasons](0)
-		if of {
+		if held {
 			d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown)
 		}
 		return d

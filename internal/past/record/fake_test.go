@@ -103,8 +103,8 @@ func (f *fakeStore) Write(ctx context.Context, b *store.Batch) error {
 		r.Values = slices.Clone(r.Values)
 		for i := range r.Values {
 			v := &r.Values[i]
-			for _, of := range []*float64{&v.Least, &v.Mean, &v.Most} {
-				*of = math.Round(*of*columns[i].Scale) / columns[i].Scale
+			for _, value := range []*float64{&v.Least, &v.Mean, &v.Most} {
+				*value = math.Round(*value*columns[i].Scale) / columns[i].Scale
 			}
 		}
 		f.rows[rowKey{r.Key, r.Tier, r.Time}] = r

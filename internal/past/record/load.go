@@ -142,8 +142,8 @@ func (r *Recorder) resume(e *earlier) {
 			}
 		}
 	}
-	for id, of := range maps.Clone(r.out.events) {
-		if e.knows(&of) {
+	for id, event := range maps.Clone(r.out.events) {
+		if e.knows(&event) {
 			remove(&r.out, r.out.events, id, sizeOfEvent)
 		}
 	}
@@ -162,8 +162,8 @@ func (r *Recorder) resume(e *earlier) {
 	for _, b := range e.spans {
 		r.resumeSpan(b)
 	}
-	for of, since := range e.throttles {
-		r.resumeThrottle(of, since, e.newest[of.Key])
+	for former, since := range e.throttles {
+		r.resumeThrottle(former, since, e.newest[former.Key])
 	}
 	e.throttles = nil
 	e.sessions, e.causes, e.spans = nil, nil, nil

@@ -18,8 +18,8 @@ type owed struct {
 	method  string
 }
 
-func (o *owed) add(of owed) {
-	o.joules, o.seconds, o.known, o.method = o.joules+of.joules, o.seconds+of.seconds, o.known+of.known, mixed(o.method, of.method)
+func (o *owed) add(other owed) {
+	o.joules, o.seconds, o.known, o.method = o.joules+other.joules, o.seconds+other.seconds, o.known+other.known, mixed(o.method, other.method)
 }
 
 // settle counts what a session owed, once the floor of its device is known.
@@ -35,15 +35,15 @@ func (s *session) settle(floor float64) {
 }
 
 // estimated is the session as it is kept: with an estimate of what it owes, where there is one.
-func (s *session) estimated(by *rest) store.Session {
-	rest, known := by.estimate()
+func (s *session) estimated(device *rest) store.Session {
+	rest, known := device.estimate()
 	if s.owed.known == 0 || !known {
 		return s.Session
 	}
-	with := *s
-	with.settle(rest)
-	with.JoulesMethod = store.Estimated
-	return with.Session
+	settled := *s
+	settled.settle(rest)
+	settled.JoulesMethod = store.Estimated
+	return settled.Session
 }
 
 // settleOwed counts what sessions owe, those that have ended too, once the floor of the device is known.
@@ -72,12 +72,12 @@ type rest struct {
 }
 
 func (r *rest) observe(d *gpu.Device) {
-	as := gpu.Device{State: d.State, SampledAt: d.SampledAt}
-	as.Power, as.Utilization = d.Power, d.Utilization
-	as.Processes = gpu.Of([]gpu.Process{})
-	r.quiet.Observe(&as)
-	as.Utilization = gpu.Utilization{}
-	r.least.Observe(&as)
+	idle := gpu.Device{State: d.State, SampledAt: d.SampledAt}
+	idle.Power, idle.Utilization = d.Power, d.Utilization
+	idle.Processes = gpu.Of([]gpu.Process{})
+	r.quiet.Observe(&idle)
+	idle.Utilization = gpu.Utilization{}
+	r.least.Observe(&idle)
 	if limit := trusted(d.Power.EnforcedLimit, math.MaxFloat64); limit > 0 {
 		r.limit = limit
 	}

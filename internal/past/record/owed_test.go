@@ -10,11 +10,11 @@ import (
 
 // readWorking reads a device that draws 150 W for a process, and whose idle floor is not known yet, or 50 W.
 func (m *machine) readWorking(second int, floor gpu.Reading[gpu.Watts], list ...gpu.Process) {
-	at := start.Add(time.Duration(second) * time.Second)
+	when := start.Add(time.Duration(second) * time.Second)
 	d := card("GPU-1")
 	d.Processes, d.IdleFloor, d.Power.Draw = gpu.Of(list), floor, gpu.Of[gpu.Watts](150)
 	d.Utilization.GPU, d.Memory.Used = gpu.Of[gpu.Percent](80), gpu.Of[gpu.Bytes](10<<30)
-	s := snapshot(at, d)
+	s := snapshot(when, d)
 	s.Host = &gpu.Host{Boot: m.boot}
 	m.observe(s)
 }

@@ -30,16 +30,16 @@ func newMachine(t *testing.T) *machine {
 // read reads the device with such processes, or in a state without readings.
 func (m *machine) read(second int, state gpu.State, list ...gpu.Process) {
 	d := card("GPU-1")
-	at := start.Add(time.Duration(second) * time.Second)
+	when := start.Add(time.Duration(second) * time.Second)
 	switch d.State = state; state {
 	case silent:
-		d.State, d.SampledAt = gpu.StateOK, at
+		d.State, d.SampledAt = gpu.StateOK, when
 	case gpu.StateOK:
-		d.SampledAt, d.Processes = at, gpu.Of(list)
+		d.SampledAt, d.Processes = when, gpu.Of(list)
 		d.IdleFloor, d.Power.Draw = gpu.Of[gpu.Watts](50), gpu.Of[gpu.Watts](150)
 		d.Utilization.GPU, d.Memory.Used = gpu.Of[gpu.Percent](100), gpu.Of[gpu.Bytes](10<<30)
 	}
-	s := snapshot(at, d)
+	s := snapshot(when, d)
 	s.Host, s.ClockSet = &gpu.Host{Boot: m.boot, Uptime: m.up}, m.set
 	m.observe(s)
 }
@@ -336,17 +336,17 @@ func TestSpansOfOthers(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Minute)
 	key := store.Key{Node: "other", UUID: "GPU-9"}
 	for _, ago := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
-		at := now.Add(-ago)
+		when := now.Add(-ago)
 		b := store.Batch{
-			Rows:      []store.Row{{Key: key, Time: at.Add(time.Second), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}},
-			Unsettled: []store.Bucket{{Key: key, Tier: store.Minute, Time: at}},
+			Rows:      []store.Row{{Key: key, Time: when.Add(time.Second), Readings: 1, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}},
+			Unsettled: []store.Bucket{{Key: key, Tier: store.Minute, Time: when}},
 		}
 		if err := m.fake.Write(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.flush()
-	rows := m.fake.of(store.Minute)
+	rows := m.fake.rowsOf(store.Minute)
 	if len(rows) != 1 || !rows[0].Time.Equal(now.Add(-3*time.Hour)) || rows[0].Readings != 1 || len(m.fake.open) != 1 {
 		t.Errorf("rows %+v; %v wait", rows, m.fake.open)
 	}

@@ -23,7 +23,7 @@ func (r *Recorder) unwatched() time.Duration { return max(unwatched, r.longest()
 // A sighting is what is known of the process that has a session's pid, when it is seen after the session was seen last.
 type sighting struct {
 	pid                    int
-	at                     time.Time
+	seenAt                 time.Time
 	start                  time.Time // of the process; zero: not known
 	kind                   gpu.ProcessType
 	name, program, command string    // empty: not known, or may not be shown
@@ -36,10 +36,10 @@ type sighting struct {
 }
 
 // sighting is one in the newest look. HostRead says that the machine was read, too.
-func (n *node) sighting(p *gpu.Process, hostRead bool, at time.Time) sighting {
+func (n *node) sighting(p *gpu.Process, hostRead bool, seenAt time.Time) sighting {
 	f := &p.Facts
 	return sighting{
-		pid: p.PID, at: at, start: f.Started.Or(time.Time{}), kind: p.Type,
+		pid: p.PID, seenAt: seenAt, start: f.Started.Or(time.Time{}), kind: p.Type,
 		name: f.Name.Or(""), program: f.Program.Or(""), command: f.Command.Or(""), told: f.Exists.Present() || f.Name.Present(),
 		gone: !f.Exists.Or(true),
 		boot: n.boot, booted: n.booted, hostRead: hostRead, next: true,
@@ -49,7 +49,7 @@ func (n *node) sighting(p *gpu.Process, hostRead bool, at time.Time) sighting {
 // beginning is the first sighting of a session of this run. Next says that it was in the first look of the run.
 func (n *node) beginning(s *session, next bool) sighting {
 	return sighting{
-		pid: s.PID, at: s.From, start: s.start, kind: s.Type,
+		pid: s.PID, seenAt: s.From, start: s.start, kind: s.Type,
 		name: s.Name, program: s.Program, command: s.Command, told: s.described() || s.gone, gone: s.gone,
 		boot: cmp.Or(s.Boot, n.boot), booted: n.booted, hostRead: n.boot != "" || !n.booted.IsZero(), next: next,
 	}
@@ -84,7 +84,7 @@ func (s *session) recognize(p *sighting, unbroken bool, limit time.Duration) ver
 		return another
 	case unbroken:
 		return own
-	case p.at.Sub(s.To).Abs() > limit || s.restarted(p) || s.contradicts(p):
+	case p.seenAt.Sub(s.To).Abs() > limit || s.restarted(p) || s.contradicts(p):
 		return another
 	case !p.hostRead || s.described() && !p.told:
 		return undecided

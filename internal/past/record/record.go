@@ -131,21 +131,21 @@ func (r *Recorder) Observe(m *insight.Moment) {
 	defer r.mu.Unlock()
 	s := m.Snapshot
 	n := r.node(s.Node)
-	at := milliseconds(s.Time)
-	gap := r.follow(n, s, at)
+	readAt := milliseconds(s.Time)
+	gap := r.follow(n, s, readAt)
 	n.moments++
-	r.keepFrame(n, s, at)
+	r.keepFrame(n, s, readAt)
 	if s.Host != nil {
-		n.noteHost(s.Host, at)
-		r.observeMachine(n, s, at)
+		n.noteHost(s.Host, readAt)
+		r.observeMachine(n, s, readAt)
 	}
 	for i := range s.Devices {
-		r.observeDevice(n, m, i, at)
+		r.observeDevice(n, m, i, readAt)
 	}
-	r.leave(n, at)
-	r.observeCauses(n, m, at, gap)
-	r.endSpans(n, at)
-	n.time = at
+	r.leave(n, readAt)
+	r.observeCauses(n, m, readAt, gap)
+	r.endSpans(n, readAt)
+	n.time = readAt
 	r.limit()
 }
 
@@ -223,12 +223,12 @@ func (r *Recorder) device(n *node, uuid string) *device {
 }
 
 // follow takes the node's clock in, and reports whether there is a gap before the Moment.
-func (r *Recorder) follow(n *node, s *gpu.Snapshot, at time.Time) (gap bool) {
+func (r *Recorder) follow(n *node, s *gpu.Snapshot, readAt time.Time) (gap bool) {
 	set := s.ClockSet - n.set
-	gap = n.moments == 0 || s.Breaks != n.breaks || at.Sub(n.time) > r.longest() || at.Before(n.time)
+	gap = n.moments == 0 || s.Breaks != n.breaks || readAt.Sub(n.time) > r.longest() || readAt.Before(n.time)
 	if n.moments > 0 && set != 0 {
 		r.set = time.Now()
-		r.out.event(clockSet(n.name, at, set))
+		r.out.event(clockSet(n.name, readAt, set))
 		for _, d := range n.devices {
 			d.sessions.move(set)
 		}
@@ -246,15 +246,15 @@ func (r *Recorder) follow(n *node, s *gpu.Snapshot, at time.Time) (gap bool) {
 func (r *Recorder) longest() time.Duration { return r.cfg.Interval * 5 / 2 }
 
 // noteHost notes in which run of the machine its processes are.
-func (n *node) noteHost(h *gpu.Host, at time.Time) {
+func (n *node) noteHost(h *gpu.Host, readAt time.Time) {
 	n.boot, n.booted = h.Boot, time.Time{}
 	if up, ok := h.Uptime.Trusted(); ok {
-		n.booted = at.Add(-up)
+		n.booted = readAt.Add(-up)
 	}
 }
 
-func (r *Recorder) keepFrame(n *node, s *gpu.Snapshot, at time.Time) {
-	if since := at.Sub(n.framed); since >= 0 && since < framesEvery-early {
+func (r *Recorder) keepFrame(n *node, s *gpu.Snapshot, readAt time.Time) {
+	if since := readAt.Sub(n.framed); since >= 0 && since < framesEvery-early {
 		return
 	}
 	record, err := gpu.MarshalRecord(s)
@@ -262,32 +262,32 @@ func (r *Recorder) keepFrame(n *node, s *gpu.Snapshot, at time.Time) {
 		r.log.Error("a snapshot is not kept", "err", err)
 		return
 	}
-	n.framed = at
-	r.out.frame(store.Frame{Node: n.name, Time: at, Snapshot: record})
+	n.framed = readAt
+	r.out.frame(store.Frame{Node: n.name, Time: readAt, Snapshot: record})
 }
 
-func (r *Recorder) observeMachine(n *node, s *gpu.Snapshot, at time.Time) {
+func (r *Recorder) observeMachine(n *node, s *gpu.Snapshot, readAt time.Time) {
 	d := r.device(n, "")
 	r.identify(d, store.Device{Node: n.name, Name: s.Host.Hostname, Kind: s.Kind()})
-	d.moment, d.seen = n.moments, at
-	r.observeRow(n, d, at, "", machineReadings(s.Host))
+	d.moment, d.seen = n.moments, readAt
+	r.observeRow(n, d, readAt, "", machineReadings(s.Host))
 }
 
-func (r *Recorder) observeDevice(n *node, m *insight.Moment, i int, at time.Time) {
-	of := &m.Snapshot.Devices[i]
-	d := r.device(n, of.UUID)
+func (r *Recorder) observeDevice(n *node, m *insight.Moment, i int, readAt time.Time) {
+	seen := &m.Snapshot.Devices[i]
+	d := r.device(n, seen.UUID)
 	r.identify(d, store.Device{
-		Node: n.name, UUID: of.UUID, Name: of.Name, Vendor: string(of.Vendor), Index: of.Index, Kind: gpu.KindOf(of.Source),
+		Node: n.name, UUID: seen.UUID, Name: seen.Name, Vendor: string(seen.Vendor), Index: seen.Index, Kind: gpu.KindOf(seen.Source),
 	})
-	d.moment, d.seen = n.moments, at
-	fresh := of.SampledAt.IsZero() || !of.SampledAt.Equal(d.sampled) // a slow device has its last readings once more
-	d.sampled = of.SampledAt
+	d.moment, d.seen = n.moments, readAt
+	fresh := seen.SampledAt.IsZero() || !seen.SampledAt.Equal(d.sampled) // a slow device has its last readings once more
+	d.sampled = seen.SampledAt
 	if fresh {
-		r.observeRow(n, d, at, of.State, deviceReadings(of, r.stands(d, at)))
+		r.observeRow(n, d, readAt, seen.State, deviceReadings(seen, r.stands(d, readAt)))
 	}
-	r.observeSessions(n, d, m, i, at, fresh)
-	r.observeAccounted(n, d, of.Accounted)
-	r.observeChanges(d, of, at)
+	r.observeSessions(n, d, m, i, readAt, fresh)
+	r.observeAccounted(n, d, seen.Accounted)
+	r.observeChanges(d, seen, readAt)
 }
 
 // identify notes who a device is, where that is new.
@@ -299,17 +299,17 @@ func (r *Recorder) identify(d *device, is store.Device) {
 }
 
 // leave takes note of devices that are not in the node's newest Moment.
-func (r *Recorder) leave(n *node, at time.Time) {
+func (r *Recorder) leave(n *node, readAt time.Time) {
 	for uuid, d := range n.devices {
 		if d.moment == n.moments || uuid == "" {
 			continue
 		}
 		r.lose(d)
-		r.leaveThrottles(d, at)
+		r.leaveThrottles(d, readAt)
 		if d.seen.IsZero() {
-			d.seen = at
+			d.seen = readAt
 		}
-		if at.Sub(d.seen) > forgetAfter && d.spans == [len(tiers)]*span{} {
+		if readAt.Sub(d.seen) > forgetAfter && d.spans == [len(tiers)]*span{} {
 			delete(n.devices, uuid)
 		}
 	}

@@ -23,10 +23,10 @@ func TestEnergyOverRestarts(t *testing.T) {
 		fake := besideSQLite(t, dir, seed)
 		defer fake.closeBeside(t)
 		var looked, joules float64
-		at := start
+		when := start
 		end := start.Add(2 * time.Hour)
 		interval := intervals[seed%len(intervals)]
-		for runs := 1 + draw.IntN(30); runs > 0 && at.Before(end); runs-- {
+		for runs := 1 + draw.IntN(30); runs > 0 && when.Before(end); runs-- {
 			r := newRun(t, fake)
 			r.cfg.Interval = interval
 			if err := r.load(t.Context()); err != nil {
@@ -36,25 +36,25 @@ func TestEnergyOverRestarts(t *testing.T) {
 				d := card("GPU-1")
 				watts := float64(100 + draw.IntN(11))
 				d.Power.Draw = gpu.Of(gpu.Watts(watts))
-				r.observe(snapshot(at, d))
+				r.observe(snapshot(when, d))
 				if i > 0 {
 					looked, joules = looked+interval.Seconds(), joules+watts*interval.Seconds()
 				}
-				at = at.Add(interval)
+				when = when.Add(interval)
 			}
 			r.flush()
-			at = at.Add(time.Duration(1+draw.IntN(120)) * time.Second)
+			when = when.Add(time.Duration(1+draw.IntN(120)) * time.Second)
 		}
-		p := &history.Past{Store: fake.beside, Now: func() time.Time { return at }, Interval: interval}
+		p := &history.Past{Store: fake.beside, Now: func() time.Time { return when }, Interval: interval}
 		for _, since := range []time.Duration{0, 60 * time.Hour} { // by minutes, and by quarters of an hour
-			q := store.Query{From: start.Truncate(15 * time.Minute).Add(-since), To: at}
+			q := store.Query{From: start.Truncate(15 * time.Minute).Add(-since), To: when}
 			list, err := p.Usage(t.Context(), history.ByGPU, q)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var known, had float64
 			for _, u := range list {
-				known, had = u.JoulesKnown*at.Sub(q.From).Seconds(), u.Joules.Or(0)
+				known, had = u.JoulesKnown*when.Sub(q.From).Seconds(), u.Joules.Or(0)
 			}
 			if math.Abs(known-looked) > 0.01*looked+0.1 || math.Abs(had-joules) > 0.01*joules+10 {
 				t.Fatalf("seed %d, since %v before: %.1f s and %.0f J, want %.1f s and %.0f J", seed, since, known, had, looked, joules)

@@ -41,13 +41,13 @@ func deviceReadings(d *gpu.Device, stands time.Duration) func(column int) gpu.Re
 const mostStands = 30 * time.Second
 
 // stands is for how long a new reading of a device stands: see [store.ReadSeconds].
-func (r *Recorder) stands(d *device, at time.Time) time.Duration {
+func (r *Recorder) stands(d *device, readAt time.Time) time.Duration {
 	before := d.read
-	d.read = at
+	d.read = readAt
 	if before.IsZero() {
 		return 0
 	}
-	return min(at.Sub(before), max(r.longest(), mostStands))
+	return min(readAt.Sub(before), max(r.longest(), mostStands))
 }
 
 func machineReadings(h *gpu.Host) func(column int) gpu.Reading[float64] {
@@ -55,8 +55,8 @@ func machineReadings(h *gpu.Host) func(column int) gpu.Reading[float64] {
 }
 
 // observeRow takes a reading in.
-func (r *Recorder) observeRow(n *node, d *device, at time.Time, state gpu.State, value func(column int) gpu.Reading[float64]) {
-	w := row{Key: d.Key(), columns: d.columns, time: at, state: state, numbers: make([]float64, len(d.columns))}
+func (r *Recorder) observeRow(n *node, d *device, readAt time.Time, state gpu.State, value func(column int) gpu.Reading[float64]) {
+	w := row{Key: d.Key(), columns: d.columns, time: readAt, state: state, numbers: make([]float64, len(d.columns))}
 	for i := range w.numbers {
 		v := value(i)
 		w.numbers[i] = number(&d.columns[i], v)
@@ -66,8 +66,8 @@ func (r *Recorder) observeRow(n *node, d *device, at time.Time, state gpu.State,
 	}
 	r.out.row(w)
 	r.addToSpans(n, d, &w)
-	if at.After(d.newest) {
-		d.newest = at
+	if readAt.After(d.newest) {
+		d.newest = readAt
 	}
 }
 

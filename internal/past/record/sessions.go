@@ -64,54 +64,54 @@ type seen struct {
 }
 
 // move moves all times that are not yet over by how far the clock was set.
-func (x *sessions) move(by time.Duration) {
+func (x *sessions) move(change time.Duration) {
 	for _, s := range x.live {
-		s.move(by)
+		s.move(change)
 	}
 	for i := range x.gone {
-		x.gone[i].from, x.gone[i].to = x.gone[i].from.Add(by), x.gone[i].to.Add(by)
+		x.gone[i].from, x.gone[i].to = x.gone[i].from.Add(change), x.gone[i].to.Add(change)
 	}
 }
 
-func (s *session) move(by time.Duration) {
-	s.From, s.To = s.From.Add(by), s.To.Add(by)
+func (s *session) move(change time.Duration) {
+	s.From, s.To = s.From.Add(change), s.To.Add(change)
 	if !s.start.IsZero() {
-		s.start = s.start.Add(by)
+		s.start = s.start.Add(change)
 	}
 }
 
 // observeSessions takes in who is on a device.
-func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int, at time.Time, fresh bool) {
-	of, x := &m.Snapshot.Devices[i], &d.sessions
+func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int, readAt time.Time, fresh bool) {
+	seen, x := &m.Snapshot.Devices[i], &d.sessions
 	switch {
-	case of.State == gpu.StateLost, of.State == gpu.StateNotAnswering:
+	case seen.State == gpu.StateLost, seen.State == gpu.StateNotAnswering:
 		r.lose(d)
 		return
-	case of.State == gpu.StateAsleep: // nobody uses it
+	case seen.State == gpu.StateAsleep: // nobody uses it
 		x.list(nil, nil)
-	case !of.Processes.Present() || !fresh:
-		if at.Sub(x.looked) > r.longest() {
+	case !seen.Processes.Present() || !fresh:
+		if readAt.Sub(x.looked) > r.longest() {
 			r.suspend(d, store.Unseen)
 		}
 		return
 	default:
-		x.list(of.Processes.Or(nil), m.Attribution[i].Shares)
+		x.list(seen.Processes.Or(nil), m.Attribution[i].Shares)
 	}
-	passed := at.Sub(x.looked)
+	passed := readAt.Sub(x.looked)
 	follows := x.looks > 0 && x.breaks == n.breaks && passed > 0 && passed <= r.longest()
 	if x.looks++; x.looks == 1 {
-		x.began = at
+		x.began = readAt
 	}
 	power := &m.Attribution[i].Power
-	drawn := trusted(of.Power.Draw, math.MaxFloat64)
-	floor := trusted(of.IdleFloor, math.MaxFloat64)
+	drawn := trusted(seen.Power.Draw, math.MaxFloat64)
+	floor := trusted(seen.IdleFloor, math.MaxFloat64)
 	x.settleOwed(r, floor)
 	if math.IsNaN(floor) && fresh {
-		x.rest.observe(of)
+		x.rest.observe(seen)
 	}
 	for _, s := range x.live {
 		unbroken := follows && s.look == x.looks-1
-		p, goesOn := r.find(n, x, s, m.Snapshot.Host != nil, unbroken, at)
+		p, goesOn := r.find(n, x, s, m.Snapshot.Host != nil, unbroken, readAt)
 		if !goesOn {
 			continue
 		}
@@ -123,7 +123,7 @@ func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int,
 			continue
 		}
 		p.taken = true
-		s.meet(p, at)
+		s.meet(p, readAt)
 		if unbroken {
 			s.count(p, passed, string(power.Method), drawn, floor)
 		}
@@ -132,20 +132,20 @@ func (r *Recorder) observeSessions(n *node, d *device, m *insight.Moment, i int,
 	for j := range x.seen {
 		if p := &x.seen[j]; !p.taken {
 			s := &session{Session: store.Session{SessionKey: store.SessionKey{
-				Key: d.Key(), Boot: n.boot, PID: p.process.PID, Started: milliseconds(p.process.Facts.Started.Or(time.Time{})), Begin: at,
-			}, From: at, To: at}, look: x.looks}
-			s.meet(p, at)
+				Key: d.Key(), Boot: n.boot, PID: p.process.PID, Started: milliseconds(p.process.Facts.Started.Or(time.Time{})), Begin: readAt,
+			}, From: readAt, To: readAt}, look: x.looks}
+			s.meet(p, readAt)
 			s.rival = x.waiting(p.process.PID)
 			x.live = append(x.live, s)
 		}
 	}
 	r.settleSessions(x, follows)
-	x.looked, x.breaks, x.lost = at, n.breaks, false
+	x.looked, x.breaks, x.lost = readAt, n.breaks, false
 }
 
 // find finds the process of a session in the newest look, and says whether the session goes on. If its process has gone while it waited,
 // it goes on up to the look that had the process last.
-func (r *Recorder) find(n *node, x *sessions, s *session, hostRead, unbroken bool, at time.Time) (p *seen, goesOn bool) {
+func (r *Recorder) find(n *node, x *sessions, s *session, hostRead, unbroken bool, readAt time.Time) (p *seen, goesOn bool) {
 	waited := s.waits
 	s.waits = false
 	j, listed := x.found[s.PID]
@@ -155,7 +155,7 @@ func (r *Recorder) find(n *node, x *sessions, s *session, hostRead, unbroken boo
 	if p = &x.seen[j]; p.taken {
 		return nil, false
 	}
-	sighting := n.sighting(p.process, hostRead, at)
+	sighting := n.sighting(p.process, hostRead, readAt)
 	switch s.recognize(&sighting, unbroken, r.unwatched()) {
 	case another:
 		return nil, false
@@ -171,7 +171,7 @@ func (r *Recorder) find(n *node, x *sessions, s *session, hostRead, unbroken boo
 
 // settleSessions writes the sessions of the newest look, and ends those that are not in it.
 func (r *Recorder) settleSessions(x *sessions, follows bool) {
-	on := x.live[:0]
+	live := x.live[:0]
 	for _, s := range x.live {
 		switch {
 		case s.rival != nil && s.look == absorbed:
@@ -183,11 +183,11 @@ func (r *Recorder) settleSessions(x *sessions, follows bool) {
 					s.Outcome = store.GPULost
 				}
 			}
-			on = append(on, s)
+			live = append(live, s)
 			continue
 		case s.look == x.looks:
 			s.Outcome = store.Open
-			on = append(on, s)
+			live = append(live, s)
 		case s.waited > 0: // its process was another one
 		case s.look == 0:
 			s.Outcome = store.Unseen
@@ -206,8 +206,8 @@ func (r *Recorder) settleSessions(x *sessions, follows bool) {
 			}
 		}
 	}
-	clear(x.live[len(on):])
-	x.live = on
+	clear(x.live[len(live):])
+	x.live = live
 }
 
 // lose takes note of a device that does not answer.
@@ -304,11 +304,11 @@ func (x *sessions) absorb(s *session) {
 }
 
 // meet notes that the process was seen, and what is known of it.
-func (s *session) meet(p *seen, at time.Time) {
-	if back := at.Sub(s.To); back < 0 { // the clock was set back while nobody looked
+func (s *session) meet(p *seen, seenAt time.Time) {
+	if back := seenAt.Sub(s.To); back < 0 { // the clock was set back while nobody looked
 		s.From = s.From.Add(back)
 	}
-	s.To = at
+	s.To = seenAt
 	f := &p.process.Facts
 	s.gone = !f.Exists.Or(true)
 	if started, ok := f.Started.Get(); ok {

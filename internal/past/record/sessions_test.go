@@ -60,7 +60,7 @@ type truth struct {
 	seen              time.Duration
 	bytes, sm, joules float64
 	run, look         int // the run in which it was seen last, and the number of that look
-	at                time.Duration
+	offset            time.Duration
 	outcome           store.Outcome
 	over              bool // it was not in a look after that
 	lostIn            int  // the run in which its device was lost before a look at it
@@ -96,14 +96,14 @@ func (w *world) moment() *insight.Moment {
 			if p.device != i {
 				continue
 			}
-			of := gpu.Process{PID: p.pid, Memory: gpu.Of(gpu.Bytes(1000 * p.pid)), SM: gpu.Of(gpu.Percent(p.pid % 30))}
+			process := gpu.Process{PID: p.pid, Memory: gpu.Of(gpu.Bytes(1000 * p.pid)), SM: gpu.Of(gpu.Percent(p.pid % 30))}
 			if !p.hidden {
-				of.Facts.Name, of.Facts.Program = gpu.Of(p.name), gpu.Absent[string](gpu.NotPermitted)
+				process.Facts.Name, process.Facts.Program = gpu.Of(p.name), gpu.Absent[string](gpu.NotPermitted)
 			}
 			if p.known {
-				of.Facts.Started = gpu.Of(start.Add(p.started + w.offset).Truncate(10 * time.Millisecond))
+				process.Facts.Started = gpu.Of(start.Add(p.started + w.offset).Truncate(10 * time.Millisecond))
 			}
-			list = append(list, of)
+			list = append(list, process)
 		}
 		d.Processes = gpu.Of(list)
 	}
@@ -133,7 +133,7 @@ func (w *world) read() {
 			before := follows && v.run == w.runs && v.look == look.number
 			same := known && (before || v.outcome == store.Open || !v.over && v.outcome == store.GPULost && v.run == w.runs ||
 				!v.over && v.outcome == store.Unseen && v.lostIn == w.runs)
-			if !p.Facts.Started.Present() && w.elapsed-v.at > unwatched {
+			if !p.Facts.Started.Present() && w.elapsed-v.offset > unwatched {
 				same = false
 			}
 			if before {
@@ -145,7 +145,7 @@ func (w *world) read() {
 			if !same {
 				v.appearance++
 			}
-			v.device, v.run, v.look, v.at, v.outcome, v.over = i, w.runs, look.number+1, w.elapsed, store.Open, false
+			v.device, v.run, v.look, v.offset, v.outcome, v.over = i, w.runs, look.number+1, w.elapsed, store.Open, false
 			w.truth[name] = v
 		}
 		for name, v := range w.truth {
@@ -242,8 +242,8 @@ func (w *world) act(t *rapid.T) {
 		w.elapsed += time.Duration(rapid.IntRange(30, 10_000).Draw(t, "asleep")) * time.Second
 		w.breaks++
 	case "set":
-		by := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "by"))*time.Second + 7*time.Millisecond
-		w.offset, w.set = w.offset+by, w.set+by
+		change := time.Duration(rapid.IntRange(-5000, 5000).Draw(t, "by"))*time.Second + 7*time.Millisecond
+		w.offset, w.set = w.offset+change, w.set+change
 		w.breaks++
 		w.elapsed += interval5
 		w.read()
@@ -341,7 +341,7 @@ func TestAProcessOfWhichNothingIsToldYet(t *testing.T) {
 		"told after a gap, late":      {true, 1, false, true, []store.Session{{Outcome: store.Open, Seen: 11 * interval5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fake, at := newFake(), start
+			fake, when := newFake(), start
 			var r *run
 			read := func(began time.Time, there bool) {
 				d := card("GPU-1")
@@ -353,17 +353,17 @@ func TestAProcessOfWhichNothingIsToldYet(t *testing.T) {
 					list = append(list, p)
 				}
 				d.Processes = gpu.Of(list)
-				s := snapshot(at, d)
+				s := snapshot(when, d)
 				s.Host = &gpu.Host{Boot: "boot"}
 				r.observe(s)
-				at = at.Add(interval5)
+				when = when.Add(interval5)
 			}
 			r = newRun(t, fake)
 			for range 5 {
 				read(start, true)
 			}
 			r.flush()
-			r, at = newRun(t, fake), at.Add(time.Minute)
+			r, when = newRun(t, fake), when.Add(time.Minute)
 			if !tt.late {
 				if err := r.load(t.Context()); err != nil {
 					t.Fatal(err)
@@ -382,7 +382,7 @@ func TestAProcessOfWhichNothingIsToldYet(t *testing.T) {
 				}
 				read(began, tt.until >= 0 || look < 3)
 				if tt.gap && look == 0 {
-					at = at.Add(20 * time.Second)
+					when = when.Add(20 * time.Second)
 				}
 				if look >= 1 {
 					r.flush() // a run that is killed leaves nothing twice

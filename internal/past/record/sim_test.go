@@ -110,13 +110,13 @@ func TestSessionsOfASimulation(t *testing.T) {
 			t.Errorf("%s was there for %v s and has no session", key, u.seconds)
 		}
 	}
-	for what, of := range map[string][2]float64{
+	for what, values := range map[string][2]float64{
 		"seconds": {sum.seconds, all.seconds}, "byte-seconds": {sum.bytes, all.bytes}, "SM-seconds": {sum.sm, all.sm}, "joules": {sum.joules, all.joules},
 	} {
-		off := of[0]/of[1] - 1
-		t.Logf("%d processes: %.0f %s kept of %.0f, %+.2f %%", len(kept), of[0], what, of[1], 100*off)
-		if math.Abs(off) > 0.02 || of[1] == 0 {
-			t.Errorf("%.0f %s are kept of %.0f", of[0], what, of[1])
+		off := values[0]/values[1] - 1
+		t.Logf("%d processes: %.0f %s kept of %.0f, %+.2f %%", len(kept), values[0], what, values[1], 100*off)
+		if math.Abs(off) > 0.02 || values[1] == 0 {
+			t.Errorf("%.0f %s are kept of %.0f", values[0], what, values[1])
 		}
 	}
 	outcomes := map[store.Outcome]int{}
@@ -136,11 +136,11 @@ func BenchmarkObserve(b *testing.B) {
 	var moments [][]*insight.Moment
 	for second := range 60 {
 		x.now = start.Add(time.Duration(second) * time.Second)
-		var of []*insight.Moment
+		var simulated []*insight.Moment
 		for _, n := range x.nodes {
-			of = append(of, stage.Next(x.read(n)))
+			simulated = append(simulated, stage.Next(x.read(n)))
 		}
-		moments = append(moments, of)
+		moments = append(moments, simulated)
 	}
 	fake := newFake()
 	r := newRun(b, fake)
@@ -188,9 +188,9 @@ func TestMemoryOfWhatWaits(t *testing.T) {
 			r.Observe(stage.Next(x.read(n)))
 		}
 	}
-	with, told := heap(), r.State().Bytes
+	full, told := heap(), r.State().Bytes
 	r.out = newBuffer(0, 0)
-	holds := with - heap()
+	holds := full - heap()
 	t.Logf("thirty seconds of 64 devices: %d kB by our count, and %d kB of the heap", told>>10, holds>>10)
 	if told < holds/2 || told > 2*holds {
 		t.Errorf("%d bytes wait by our count, and %d of the heap", told, holds)

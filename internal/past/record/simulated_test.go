@@ -15,8 +15,8 @@ type simulated struct {
 	nodes []*sim.Source
 }
 
-func simulate(t testing.TB, profile string, at time.Time) *simulated {
-	x := &simulated{t: t, now: at}
+func simulate(t testing.TB, profile string, when time.Time) *simulated {
+	x := &simulated{t: t, now: when}
 	var err error
 	if x.nodes, err = sim.Nodes(profile, func() time.Time { return x.now }); err != nil {
 		t.Fatal(err)

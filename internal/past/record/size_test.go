@@ -48,7 +48,7 @@ type halfDayOf struct {
 	store.Batch
 }
 
-func recordHalfADay(b *testing.B) (of halfDayOf) {
+func recordHalfADay(b *testing.B) (day halfDayOf) {
 	b.Helper()
 	db := openFile(b)
 	x := simulate(b, "dgx-h100", start)
@@ -63,38 +63,38 @@ func recordHalfADay(b *testing.B) (of halfDayOf) {
 		}
 	}
 	r.flush()
-	for tier := range of.rows {
+	for tier := range day.rows {
 		for _, machines := range []bool{false, true} {
 			q := store.Query{Tier: store.Tier(tier), Machines: machines}
-			of.rows[tier] = append(of.rows[tier], allOf(b, db.Rows(b.Context(), q))...)
+			day.rows[tier] = append(day.rows[tier], allOf(b, db.Rows(b.Context(), q))...)
 		}
 	}
-	of.Frames, of.Sessions = allOf(b, db.Frames(b.Context(), store.Query{})), allOf(b, db.Sessions(b.Context(), store.Query{}))
-	of.Causes, of.Events = allOf(b, db.Causes(b.Context(), store.Query{})), allOf(b, db.Events(b.Context(), store.Query{}))
-	return of
+	day.Frames, day.Sessions = allOf(b, db.Frames(b.Context(), store.Query{})), allOf(b, db.Sessions(b.Context(), store.Query{}))
+	day.Causes, day.Events = allOf(b, db.Causes(b.Context(), store.Query{})), allOf(b, db.Events(b.Context(), store.Query{}))
+	return day
 }
 
 // move makes it the next half day's.
-func (of *halfDayOf) move() {
-	for tier := range of.rows {
-		for i := range of.rows[tier] {
-			of.rows[tier][i].Time = of.rows[tier][i].Time.Add(halfDay)
+func (day *halfDayOf) move() {
+	for tier := range day.rows {
+		for i := range day.rows[tier] {
+			day.rows[tier][i].Time = day.rows[tier][i].Time.Add(halfDay)
 		}
 	}
-	for i := range of.Frames {
-		of.Frames[i].Time = of.Frames[i].Time.Add(halfDay)
+	for i := range day.Frames {
+		day.Frames[i].Time = day.Frames[i].Time.Add(halfDay)
 	}
-	for i := range of.Sessions {
-		s := &of.Sessions[i]
+	for i := range day.Sessions {
+		s := &day.Sessions[i]
 		s.Started, s.Begin, s.From, s.To = s.Started.Add(halfDay), s.Begin.Add(halfDay), s.From.Add(halfDay), s.To.Add(halfDay)
 		s.Outcome = store.Ended
 	}
-	for i := range of.Causes {
-		c := &of.Causes[i]
+	for i := range day.Causes {
+		c := &day.Causes[i]
 		c.From, c.To, c.Open = c.From.Add(halfDay), c.To.Add(halfDay), false
 	}
-	for i := range of.Events {
-		e := &of.Events[i]
+	for i := range day.Events {
+		e := &day.Events[i]
 		was := e.Time
 		e.Time = was.Add(halfDay)
 		e.ID = strings.Replace(e.ID, was.Format(time.RFC3339Nano), e.Time.Format(time.RFC3339Nano), 1)
@@ -107,15 +107,15 @@ func (of *halfDayOf) move() {
 func BenchmarkSizeOfABusyPast(b *testing.B) {
 	const first, second, last = 31, 45, 730 // days
 	for b.Loop() {
-		of, db := recordHalfADay(b), openFile(b)
+		day, db := recordHalfADay(b), openFile(b)
 		retention := newRun(b, newFake()).cfg.Retention
 		var sizes []store.Size
 		for half := range 2 * second {
-			whole, rows := of.Batch, slices.Concat(of.rows[store.SixHours], of.rows[store.Quarter], of.rows[store.Minute])
+			whole, rows := day.Batch, slices.Concat(day.rows[store.SixHours], day.rows[store.Quarter], day.rows[store.Minute])
 			if left := 2*first - half; left > 4 || 4-2*(second-first) < left && left <= 0 {
 				whole.Frames = nil
 			} else {
-				rows = append(rows, of.rows[store.Raw]...)
+				rows = append(rows, day.rows[store.Raw]...)
 			}
 			for part := range slices.Chunk(rows, 4000) {
 				if err := db.Write(b.Context(), &store.Batch{Rows: part}); err != nil {
@@ -131,7 +131,7 @@ func BenchmarkSizeOfABusyPast(b *testing.B) {
 			if err := db.Write(b.Context(), &whole); err != nil {
 				b.Fatal(err)
 			}
-			of.move()
+			day.move()
 			now := start.Add(time.Duration(half+1) * halfDay)
 			for more := true; more; {
 				var err error

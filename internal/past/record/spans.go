@@ -120,13 +120,13 @@ func (r *Recorder) endSpans(n *node, now time.Time) {
 }
 
 // join adds a row of the store: a reading, or the row of a shorter span.
-func (s *span) join(of *store.Row, columns store.Columns) {
+func (s *span) join(row *store.Row, columns store.Columns) {
 	if s.values == nil {
 		s.values = make([]sum, len(columns))
 	}
-	s.readings += of.Readings
-	s.state = of.State
-	for i, v := range of.Values {
+	s.readings += row.Readings
+	s.state = row.State
+	for i, v := range row.Values {
 		if !columns[i].Spans || v.Count == 0 || v.Doubtful {
 			continue
 		}
@@ -142,7 +142,7 @@ func (s *span) join(of *store.Row, columns store.Columns) {
 
 // remake makes the row of a span of what the store has: of the readings, or of six hours of quarters of an hour. A row that it has
 // already stays if it is of more readings: then some of what it was made of is forgotten by now.
-func remake(ctx context.Context, from store.Store, b store.Bucket) (*store.Row, error) {
+func remake(ctx context.Context, rows store.Store, b store.Bucket) (*store.Row, error) {
 	q := store.Query{From: b.Time, To: b.Time.Add(b.Tier.Span()), Keys: []store.Key{b.Key}, Machines: b.UUID == ""}
 	columns := store.DeviceColumns
 	if q.Machines {
@@ -152,18 +152,18 @@ func remake(ctx context.Context, from store.Store, b store.Bucket) (*store.Row, 
 		q.Tier = store.Quarter
 	}
 	made := span{begin: b.Time}
-	for found, err := range from.Rows(ctx, q) {
+	for found, err := range rows.Rows(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
 		made.join(&found, columns)
 	}
 	q.Tier, q.To = b.Tier, b.Time.Add(time.Millisecond)
-	for has, err := range from.Rows(ctx, q) {
+	for kept, err := range rows.Rows(ctx, q) {
 		if err != nil {
 			return nil, err
 		}
-		if has.Readings > made.readings {
+		if kept.Readings > made.readings {
 			return nil, nil
 		}
 	}

@@ -45,13 +45,13 @@ func (r *run) flush() {
 	}
 }
 
-func snapshot(at time.Time, devices ...gpu.Device) *gpu.Snapshot {
-	s := &gpu.Snapshot{Time: at, Node: "box", Source: gpu.SourceNVML, Devices: devices}
+func snapshot(when time.Time, devices ...gpu.Device) *gpu.Snapshot {
+	s := &gpu.Snapshot{Time: when, Node: "box", Source: gpu.SourceNVML, Devices: devices}
 	for i := range s.Devices {
 		d := &s.Devices[i]
 		d.Node, d.Index, d.Name, d.Source = "box", i, "Card", gpu.SourceNVML
 		if d.State == "" {
-			d.State, d.SampledAt = gpu.StateOK, at
+			d.State, d.SampledAt = gpu.StateOK, when
 		}
 	}
 	return s
@@ -62,7 +62,7 @@ func card(uuid string) gpu.Device { return gpu.Device{Identity: gpu.Identity{UUI
 func (r *run) observe(s *gpu.Snapshot) { r.Observe(insight.Of(s)) }
 
 // rows are those of a tier, by device and time.
-func (f *fakeStore) of(tier store.Tier) (out []store.Row) {
+func (f *fakeStore) rowsOf(tier store.Tier) (out []store.Row) {
 	for _, r := range f.rows {
 		if r.Tier == tier {
 			out = append(out, r)
@@ -97,11 +97,11 @@ func TestReadingsAsTheyAreKept(t *testing.T) {
 	r.observe(snapshot(start.Add(2*interval5), lost))
 	r.flush()
 
-	rows := fake.of(store.Raw)
+	rows := fake.rowsOf(store.Raw)
 	if len(rows) != 3 {
 		t.Fatalf("%d rows: %+v", len(rows), rows)
 	}
-	machine, of, gone := rows[0], rows[1], rows[2]
+	machine, device, gone := rows[0], rows[1], rows[2]
 	one := func(v float64) store.Value { return store.Value{Least: v, Mean: v, Most: v, Count: 1} }
 	doubtful := one(255)
 	doubtful.Doubtful = true
@@ -112,12 +112,12 @@ func TestReadingsAsTheyAreKept(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("there is no column %s", name)
 		}
-		if got := of.Values[i]; got != want {
+		if got := device.Values[i]; got != want {
 			t.Errorf("%s is kept as %+v, want %+v", name, got, want)
 		}
 	}
-	if !of.Time.Equal(start.Add(time.Millisecond)) || of.State != gpu.StateOK || of.Readings != 1 {
-		t.Errorf("the row is %+v", of)
+	if !device.Time.Equal(start.Add(time.Millisecond)) || device.State != gpu.StateOK || device.Readings != 1 {
+		t.Errorf("the row is %+v", device)
 	}
 	if got := machine.Values[store.MachineColumns.Find("cpu_percent")]; machine.UUID != "" || got != one(12.346) {
 		t.Errorf("the machine's row is %+v", machine)
@@ -254,12 +254,12 @@ func play(t testing.TB, all []step, restarts bool) *fakeStore {
 
 func playInto(t testing.TB, fake *fakeStore, all []step, restarts bool) *fakeStore {
 	r := newRun(t, fake)
-	at, latest, breaks := start, start, 0
+	when, latest, breaks := start, start, 0
 	var set time.Duration
 	for number, s := range all {
-		at = at.Add(s.Passed)
-		if at.After(latest) {
-			latest = at
+		when = when.Add(s.Passed)
+		if when.After(latest) {
+			latest = when
 		}
 		if s.Passed < 0 {
 			breaks++
@@ -281,9 +281,9 @@ func playInto(t testing.TB, fake *fakeStore, all []step, restarts bool) *fakeSto
 			}
 			devices = append(devices, d)
 		}
-		snap := snapshot(at, devices...)
+		snap := snapshot(when, devices...)
 		for i := range snap.Devices { // each is a reading of its own, also at a time that was before
-			snap.Devices[i].SampledAt = at.Add(time.Duration(number))
+			snap.Devices[i].SampledAt = when.Add(time.Duration(number))
 		}
 		snap.Breaks, snap.ClockSet = breaks, set
 		snap.Host = &gpu.Host{CPU: gpu.Of(gpu.Percent(s.Watts / 5))}
@@ -321,7 +321,7 @@ func TestSpansAreThoseOfTheReadings(t *testing.T) {
 		if diff := cmp.Diff(untimed(once.rows), untimed(often.rows)); diff != "" {
 			rt.Fatalf("rows differ by restarts (-one run +several):\n%s", diff)
 		}
-		raw := once.of(store.Raw)
+		raw := once.rowsOf(store.Raw)
 		checked := map[rowKey]bool{}
 		for _, tier := range tiers {
 			for _, r := range raw {
@@ -331,9 +331,9 @@ func TestSpansAreThoseOfTheReadings(t *testing.T) {
 					continue
 				}
 				checked[key] = true
-				got, has := once.rows[key]
-				if !has || once.open[store.Bucket{Key: r.Key, Tier: tier, Time: begin}] {
-					rt.Fatalf("the span %s of %v at %v has a row: %v; it is over and must not wait for one", tier, r.Key, begin, has)
+				got, found := once.rows[key]
+				if !found || once.open[store.Bucket{Key: r.Key, Tier: tier, Time: begin}] {
+					rt.Fatalf("the span %s of %v at %v has a row: %v; it is over and must not wait for one", tier, r.Key, begin, found)
 				}
 				if want := recomputed(raw, r.Key, tier, begin); !cmp.Equal(got, want) {
 					rt.Fatalf("the row of %s at %v differs from its readings (-want +got):\n%s", tier, begin, cmp.Diff(want, got))
@@ -346,9 +346,9 @@ func TestSpansAreThoseOfTheReadings(t *testing.T) {
 // checkSpans compares the rows of spans with those of the readings that the store has.
 func checkSpans(t *testing.T, fake *fakeStore) {
 	t.Helper()
-	raw := fake.of(store.Raw)
+	raw := fake.rowsOf(store.Raw)
 	for _, tier := range tiers {
-		for _, got := range fake.of(tier) {
+		for _, got := range fake.rowsOf(tier) {
 			if want := recomputed(raw, got.Key, tier, got.Time); !cmp.Equal(got, want) {
 				t.Errorf("the row of %s at %v differs from its readings (-want +got):\n%s", tier, got.Time, cmp.Diff(want, got))
 			}
@@ -375,7 +375,7 @@ func TestTheClockIsSetBackOverARestart(t *testing.T) {
 		r.flush()
 	}
 	checkSpans(t, fake)
-	if n := len(fake.of(store.Minute)); n != 16 {
+	if n := len(fake.rowsOf(store.Minute)); n != 16 {
 		t.Errorf("%d minutes have a row", n)
 	}
 }
@@ -384,23 +384,23 @@ func TestTheClockIsSetBackOverARestart(t *testing.T) {
 func TestAReadingComesAsARowIsMade(t *testing.T) {
 	fake := newFake()
 	r := newRun(t, fake)
-	at := func(second int) time.Time {
+	instant := func(second int) time.Time {
 		return start.Truncate(time.Minute).Add(time.Duration(second) * time.Second)
 	}
-	r.observe(snapshot(at(10), card("GPU-1")))
-	r.observe(snapshot(at(70), card("GPU-1"))) // the first minute waits to be made, since the store has not said what it has
+	r.observe(snapshot(instant(10), card("GPU-1")))
+	r.observe(snapshot(instant(70), card("GPU-1"))) // the first minute waits to be made, since the store has not said what it has
 	fake.during = func() {
 		fake.during = nil
-		back := snapshot(at(20), card("GPU-1"))
+		back := snapshot(instant(20), card("GPU-1"))
 		back.Breaks = 1
 		r.observe(back)
 	}
 	r.flush()
-	b := store.Bucket{Key: store.Key{Node: "box", UUID: "GPU-1"}, Tier: store.Minute, Time: at(0)}
-	if _, has := fake.rows[rowKey{b.Key, b.Tier, b.Time}]; has || !fake.open[b] {
-		t.Errorf("the minute has a row: %v, and waits: %v", has, fake.open[b])
+	b := store.Bucket{Key: store.Key{Node: "box", UUID: "GPU-1"}, Tier: store.Minute, Time: instant(0)}
+	if _, found := fake.rows[rowKey{b.Key, b.Tier, b.Time}]; found || !fake.open[b] {
+		t.Errorf("the minute has a row: %v, and waits: %v", found, fake.open[b])
 	}
-	last := snapshot(at(200), card("GPU-1"))
+	last := snapshot(instant(200), card("GPU-1"))
 	last.Breaks = 1
 	r.observe(last)
 	r.flush()
@@ -415,8 +415,8 @@ func TestReadingsAreForgottenBeforeARowIsMadeAgain(t *testing.T) {
 	r := newRun(t, fake)
 	begin := start.Truncate(time.Minute)
 	key := store.Key{Node: "box", UUID: "GPU-1"}
-	row := func(tier store.Tier, at time.Time, readings int) store.Row {
-		return store.Row{Key: key, Tier: tier, Time: at, Readings: readings, Values: make([]store.Value, len(store.DeviceColumns))}
+	row := func(tier store.Tier, when time.Time, readings int) store.Row {
+		return store.Row{Key: key, Tier: tier, Time: when, Readings: readings, Values: make([]store.Value, len(store.DeviceColumns))}
 	}
 	b := store.Bucket{Key: key, Tier: store.Minute, Time: begin}
 	if err := fake.Write(t.Context(), &store.Batch{
@@ -436,13 +436,13 @@ func TestSixHoursAfterAStop(t *testing.T) {
 	fake := newFake()
 	begin := start.Truncate(6 * time.Hour)
 	key := store.Key{Node: "box", UUID: "GPU-1"}
-	row := func(tier store.Tier, at time.Duration, readings int, mean float64) store.Row {
-		r := store.Row{Key: key, Tier: tier, Time: begin.Add(at), Readings: readings, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
+	row := func(tier store.Tier, offset time.Duration, readings int, mean float64) store.Row {
+		r := store.Row{Key: key, Tier: tier, Time: begin.Add(offset), Readings: readings, Values: make([]store.Value, len(store.DeviceColumns)), State: gpu.StateOK}
 		r.Values[store.DeviceColumns.Find("power_draw")] = store.Value{Least: mean - 1, Mean: mean, Most: mean + 1, Count: readings}
 		return r
 	}
-	bucket := func(tier store.Tier, at time.Duration) store.Bucket {
-		return store.Bucket{Key: key, Tier: tier, Time: begin.Add(at)}
+	bucket := func(tier store.Tier, offset time.Duration) store.Bucket {
+		return store.Bucket{Key: key, Tier: tier, Time: begin.Add(offset)}
 	}
 	last := row(store.Raw, 5*time.Hour, 1, 400)
 	last.State, last.Values[store.DeviceColumns.Find("power_draw")] = gpu.StateLost, store.Value{Least: 400, Mean: 400, Most: 400, Count: 1}

@@ -93,7 +93,7 @@ func TestSixHoursAgreeWithQuarters(t *testing.T) {
 		defer fake.closeBeside(t)
 		playInto(t, fake, steps(rt), true)
 		last := start
-		for _, r := range fake.of(store.Raw) {
+		for _, r := range fake.rowsOf(store.Raw) {
 			if r.Time.After(last) {
 				last = r.Time
 			}
@@ -102,9 +102,9 @@ func TestSixHoursAgreeWithQuarters(t *testing.T) {
 		minutes := func(least, most int, what string) time.Duration {
 			return time.Duration(rapid.IntRange(least, most).Draw(rt, what)) * time.Minute
 		}
-		from := start.Add(minutes(-24*60, 24*60, "from"))
+		begin := start.Add(minutes(-24*60, 24*60, "from"))
 		step := time.Duration(rapid.SampledFrom([]int{6, 12, 18, 24}).Draw(rt, "step")) * time.Hour
-		g, err := p.Grid(from, from.Add(minutes(1, 3*24*60, "long")), step)
+		g, err := p.Grid(begin, begin.Add(minutes(1, 3*24*60, "long")), step)
 		if err != nil || g.Tier != store.SixHours {
 			rt.Fatal(g, err)
 		}

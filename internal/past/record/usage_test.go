@@ -31,7 +31,7 @@ type hour struct {
 
 // look is what one look at a device had, since the look before.
 type look struct {
-	at     time.Time
+	when   time.Time
 	passed time.Duration // 0 where it does not follow
 	users  map[string]*used
 }
@@ -43,7 +43,7 @@ type used struct {
 }
 
 // aGap is when nobody looked.
-func aGap(at time.Duration) bool { return at >= 20*time.Minute && at < 27*time.Minute }
+func aGap(offset time.Duration) bool { return offset >= 20*time.Minute && offset < 27*time.Minute }
 
 // withFloors is a Moment in which the idle floor of each device is known: else energy is estimated.
 func withFloors(m *insight.Moment) *insight.Moment {
@@ -92,26 +92,26 @@ func anHour(t *testing.T) *hour {
 		if since%time.Minute == 0 {
 			r.flush()
 		}
-		at, passed := milliseconds(m.Snapshot.Time), time.Duration(0)
-		if since > 0 && at.Sub(last) <= r.longest() {
-			passed = at.Sub(last)
+		when, passed := milliseconds(m.Snapshot.Time), time.Duration(0)
+		if since > 0 && when.Sub(last) <= r.longest() {
+			passed = when.Sub(last)
 		}
-		last = at
+		last = when
 		for i := range m.Snapshot.Devices {
 			d := &m.Snapshot.Devices[i]
 			k := store.Key{Node: m.Snapshot.Node, UUID: d.UUID}
-			h.raw[k] = append(h.raw[k], rawOf(k, at, d))
-			is, of := map[process]bool{}, look{at, passed, map[string]*used{}}
+			h.raw[k] = append(h.raw[k], rawOf(k, when, d))
+			is, seen := map[process]bool{}, look{when, passed, map[string]*used{}}
 			for j, p := range d.Processes.Or(nil) {
 				id := process{p.PID, p.Facts.Started.Or(time.Time{})}
 				is[id] = true
 				if m.Attribution[i].Shares[j].Repeated || !before[d.UUID][id] {
 					continue
 				}
-				u := of.users[p.Facts.User.Or("")]
+				u := seen.users[p.Facts.User.Or("")]
 				if u == nil {
 					u = &used{}
-					of.users[p.Facts.User.Or("")] = u
+					seen.users[p.Facts.User.Or("")] = u
 				}
 				u.sm += float64(p.SM.Or(0)) / 100 * passed.Seconds()
 				for _, share := range [...]gpu.Reading[gpu.Percent]{p.SM, p.Encoder, p.Decoder, p.Video} {
@@ -119,7 +119,7 @@ func anHour(t *testing.T) *hour {
 				}
 				u.joules += float64(m.Attribution[i].Shares[j].Power.Or(0)) * passed.Seconds()
 			}
-			h.looks[d.UUID] = append(h.looks[d.UUID], of)
+			h.looks[d.UUID] = append(h.looks[d.UUID], seen)
 			before[d.UUID] = is
 		}
 	}
@@ -128,8 +128,8 @@ func anHour(t *testing.T) *hour {
 }
 
 // rawOf is a reading with the resolution in which it is kept.
-func rawOf(k store.Key, at time.Time, d *gpu.Device) store.Row {
-	out := store.Row{Key: k, Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
+func rawOf(k store.Key, when time.Time, d *gpu.Device) store.Row {
+	out := store.Row{Key: k, Time: when, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 	for i, row := range store.Readings {
 		reading := row.Number(d)
 		if v, ok := reading.Get(); ok {
@@ -179,7 +179,7 @@ func (h *hour) checkHistory(t *rapid.T) {
 		t.Fatal(err)
 	}
 	for k, raw := range h.raw {
-		at := slices.IndexFunc(series, func(s history.Series) bool { return s.Key == k })
+		index := slices.IndexFunc(series, func(s history.Series) bool { return s.Key == k })
 		for i, column := range columns {
 			want := make([]struct {
 				store.Value
@@ -204,8 +204,8 @@ func (h *hour) checkHistory(t *rapid.T) {
 			}
 			for point := range want {
 				var got store.Value
-				if at >= 0 {
-					got = series[at].Values[i][point]
+				if index >= 0 {
+					got = series[index].Values[i][point]
 				}
 				w := &want[point]
 				resolution := 1 / store.DeviceColumns[column].Scale
@@ -224,20 +224,20 @@ func (h *hour) truth() map[string][4]float64 {
 	for _, looks := range h.looks {
 		for _, l := range looks {
 			for user, u := range l.users {
-				of := out[user]
-				of[0], of[1], of[2] = of[0]+l.passed.Seconds(), of[1]+u.sm, of[2]+u.joules
+				sums := out[user]
+				sums[0], sums[1], sums[2] = sums[0]+l.passed.Seconds(), sums[1]+u.sm, sums[2]+u.joules
 				if u.busy {
-					of[3] += l.passed.Seconds()
+					sums[3] += l.passed.Seconds()
 				}
-				out[user] = of
+				out[user] = sums
 			}
 		}
 	}
 	return out
 }
 
-func (h *hour) usage(t interface{ Fatal(...any) }, by history.Grouping, from, to time.Time) []history.Usage {
-	list, err := h.past.Usage(context.Background(), by, store.Query{From: from, To: to})
+func (h *hour) usage(t interface{ Fatal(...any) }, grouping history.Grouping, from, to time.Time) []history.Usage {
+	list, err := h.past.Usage(context.Background(), grouping, store.Query{From: from, To: to})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -268,22 +268,22 @@ func (h *hour) checkUsage(t *testing.T) {
 	}
 	// By whatever it is summed, all of it is there once.
 	var sm, joules float64
-	for _, of := range truth {
-		sm, joules = sm+of[1], joules+of[2]
+	for _, sums := range truth {
+		sm, joules = sm+sums[1], joules+sums[2]
 	}
-	for _, by := range []history.Grouping{history.ByUser, history.ByProcess, history.ByJob, history.ByPod} {
+	for _, grouping := range []history.Grouping{history.ByUser, history.ByProcess, history.ByJob, history.ByPod} {
 		var gotSM, gotJoules float64
-		for _, u := range h.usage(t, by, h.from, h.to) {
+		for _, u := range h.usage(t, grouping, h.from, h.to) {
 			gotSM, gotJoules = gotSM+u.SMSeconds.Or(0), gotJoules+u.Joules.Or(0)
 		}
 		if math.Abs(gotSM-sm) > 1e-3*sm || math.Abs(gotJoules-joules) > 1e-3*joules {
-			t.Errorf("by %s %.1f SM-seconds of %.1f, %.1f J of %.1f", by, gotSM, sm, gotJoules, joules)
+			t.Errorf("by %s %.1f SM-seconds of %.1f, %.1f J of %.1f", grouping, gotSM, sm, gotJoules, joules)
 		}
 	}
 }
 
 func (h *hour) checkParts(t *rapid.T) {
-	by := rapid.SampledFrom(history.Ways).Draw(t, "by")
+	grouping := rapid.SampledFrom(history.Ways).Draw(t, "by")
 	cuts := []time.Time{h.from, h.to}
 	for range rapid.IntRange(1, 4).Draw(t, "cuts") {
 		cuts = append(cuts, h.from.Add(time.Duration(rapid.IntRange(1, 3_599_999).Draw(t, "cut"))*time.Millisecond))
@@ -292,21 +292,21 @@ func (h *hour) checkParts(t *rapid.T) {
 	parts := map[string][4]float64{}
 	add := func(list []history.Usage, sign float64) {
 		for _, u := range list {
-			of := parts[u.Name+"/"+u.User]
+			sums := parts[u.Name+"/"+u.User]
 			for i, v := range [...]float64{u.Held.Seconds(), u.Busy.Seconds(), u.SMSeconds.Or(0), u.Joules.Or(0)} {
-				of[i] += sign * v
+				sums[i] += sign * v
 			}
-			parts[u.Name+"/"+u.User] = of
+			parts[u.Name+"/"+u.User] = sums
 		}
 	}
 	for i := range len(cuts) - 1 {
-		add(h.usage(t, by, cuts[i], cuts[i+1]), 1)
+		add(h.usage(t, grouping, cuts[i], cuts[i+1]), 1)
 	}
-	add(h.usage(t, by, h.from, h.to), -1)
+	add(h.usage(t, grouping, h.from, h.to), -1)
 	for name, rest := range parts {
 		for i, what := range []string{"s held", "s busy", "SM-seconds", "J"} {
 			if math.Abs(rest[i]) > 0.01 {
-				t.Fatalf("by %s %q: the parts have %v %s more than the whole", by, name, rest[i], what)
+				t.Fatalf("by %s %q: the parts have %v %s more than the whole", grouping, name, rest[i], what)
 			}
 		}
 	}

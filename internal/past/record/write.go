@@ -120,10 +120,10 @@ func (w *writer) writeAll(ctx context.Context) error {
 	return err
 }
 
-func (w *writer) begin(at time.Time) {
+func (w *writer) begin(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writing = at
+	w.writing = now
 }
 
 func (w *writer) tryAll(ctx context.Context) error {

@@ -46,7 +46,7 @@ func (f *fakeStore) tries() int {
 func (f *fakeStore) count(tier store.Tier) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.of(tier))
+	return len(f.rowsOf(tier))
 }
 
 // A running Recorder gets a reading of two devices at each interval.
@@ -103,7 +103,7 @@ func TestWritesEveryFiveSeconds(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			fake.mu.Lock()
-			if behind := time.Since(began) - time.Duration(len(fake.of(store.Raw)))*time.Second; behind > 5*time.Second {
+			if behind := time.Since(began) - time.Duration(len(fake.rowsOf(store.Raw)))*time.Second; behind > 5*time.Second {
 				t.Fatalf("after %v the store lacks %v", time.Since(began), behind)
 			}
 			fake.mu.Unlock()
@@ -197,7 +197,7 @@ func TestWhatIsTooMuchIsDropped(t *testing.T) {
 		ends := time.Now()
 		x.read(2 * time.Minute)
 		x.end()
-		for _, r := range fake.of(store.Raw) {
+		for _, r := range fake.rowsOf(store.Raw) {
 			if ends.Sub(r.Time) > 10*time.Minute {
 				t.Errorf("a reading of %v before it was well is kept", ends.Sub(r.Time))
 			}
@@ -259,15 +259,15 @@ func TestSpansThatAreLost(t *testing.T) {
 // When nothing else is left to drop, what is oldest of the rest goes, sessions last.
 func TestOrderOfDropping(t *testing.T) {
 	b := newBuffer(1000, 1<<20)
-	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second) }
+	instant := func(i int) time.Time { return start.Add(time.Duration(i) * time.Second) }
 	for i := range 3 {
 		key := store.Key{Node: "box", UUID: "GPU-1"}
-		b.row(row{Key: key, time: at(i)})
-		b.frame(store.Frame{Node: "box", Time: at(i)})
-		b.span(store.Row{Key: key, Tier: store.Minute, Time: at(60 * i)}, store.Bucket{Key: key, Tier: store.Minute, Time: at(60 * i)})
-		b.session(store.Session{SessionKey: store.SessionKey{Key: key, PID: i}, To: at(i)})
-		b.cause(store.Cause{Key: key, ID: "work", From: at(i), To: at(i)})
-		b.event(store.Event{ID: fmt.Sprint(i), Time: at(i)})
+		b.row(row{Key: key, time: instant(i)})
+		b.frame(store.Frame{Node: "box", Time: instant(i)})
+		b.span(store.Row{Key: key, Tier: store.Minute, Time: instant(60 * i)}, store.Bucket{Key: key, Tier: store.Minute, Time: instant(60 * i)})
+		b.session(store.Session{SessionKey: store.SessionKey{Key: key, PID: i}, To: instant(i)})
+		b.cause(store.Cause{Key: key, ID: "work", From: instant(i), To: instant(i)})
+		b.event(store.Event{ID: fmt.Sprint(i), Time: instant(i)})
 	}
 	var order []string
 	for before := b.dropped; b.drop(); before = b.dropped {
@@ -399,14 +399,14 @@ func TestAStoreThatComesLater(t *testing.T) {
 				t.Errorf("seen for %v of %v", s.Seen, whole)
 			}
 		}
-		raw := fake.of(store.Raw)
+		raw := fake.rowsOf(store.Raw)
 		for b := range fake.open {
 			if time.Since(b.Time) > b.Tier.Span()+time.Minute {
 				t.Errorf("%+v waits for its row", b)
 			}
 		}
 		for _, tier := range tiers {
-			for _, r := range fake.of(tier) {
+			for _, r := range fake.rowsOf(tier) {
 				if want := recomputed(raw, r.Key, tier, r.Time); r.Readings != want.Readings {
 					t.Errorf("%s at %v is of %d readings, want %d", tier, r.Time, r.Readings, want.Readings)
 				}

@@ -16,22 +16,22 @@ import (
 // usage. What is forgotten by then is not written.
 func BenchmarkQuestionsOfAYear(b *testing.B) {
 	const halves = 2 * 365
-	of, db := recordHalfADay(b), openFile(b)
+	day, db := recordHalfADay(b), openFile(b)
 	retention := newRun(b, newFake()).cfg.Retention
 	now := start.Add(halves * halfDay)
 	for half := range halves {
 		left := halves - half
-		rows := slices.Concat(of.rows[store.SixHours], of.rows[store.Quarter])
+		rows := slices.Concat(day.rows[store.SixHours], day.rows[store.Quarter])
 		if left <= 60 {
-			rows = append(rows, of.rows[store.Minute]...)
+			rows = append(rows, day.rows[store.Minute]...)
 		}
 		for part := range slices.Chunk(rows, 8000) {
 			if err := db.Write(b.Context(), &store.Batch{Rows: part}); err != nil {
 				b.Fatal(err)
 			}
 		}
-		kept := store.Batch{Sessions: of.Sessions}
-		for _, c := range of.Causes {
+		kept := store.Batch{Sessions: day.Sessions}
+		for _, c := range day.Causes {
 			if c.To.After(retention.CauseCutoff(c.To.Sub(c.From), now)) {
 				kept.Causes = append(kept.Causes, c)
 			}
@@ -39,7 +39,7 @@ func BenchmarkQuestionsOfAYear(b *testing.B) {
 		if err := db.Write(b.Context(), &kept); err != nil {
 			b.Fatal(err)
 		}
-		of.move()
+		day.move()
 	}
 	p := &history.Past{Store: db, Keeps: retention, Now: func() time.Time { return now }, Interval: interval5}
 	q := store.Query{From: start, To: now}

@@ -150,8 +150,8 @@ func (c *client) LastParcel(ctx context.Context) (number int64, parcels int, byt
 }
 
 // Parcels implements [store.Outbox].
-func (c *client) Parcels(ctx context.Context, with store.Parts, most int) ([]store.Parcel, error) {
-	a, err := c.ask(ctx, &request{Call: callParcels, Parts: with, Most: most})
+func (c *client) Parcels(ctx context.Context, parts store.Parts, most int) ([]store.Parcel, error) {
+	a, err := c.ask(ctx, &request{Call: callParcels, Parts: parts, Most: most})
 	return a.Parcels, err
 }
 

@@ -51,18 +51,18 @@ type remote struct {
 	helper *helper.Helper
 	calls  atomic.Int64 // that have no answer yet
 
-	mu    sync.Mutex
-	of    *helper.Process // to which the idle links lead
-	idle  []*link
-	begun map[string]uint64 // of databases, as its answers said
+	mu      sync.Mutex
+	process *helper.Process // to which the idle links lead
+	idle    []*link
+	begun   map[string]uint64 // of databases, as its answers said
 }
 
 // A link is a connection to the process, for one call at a time.
 type link struct {
 	net.Conn
-	of     *helper.Process
-	r      *bufio.Reader
-	buffer []byte
+	process *helper.Process
+	r       *bufio.Reader
+	buffer  []byte
 }
 
 var errEnded = &gpu.Advice{
@@ -94,11 +94,11 @@ func (r *remote) link() (*link, error) {
 		return nil, adviceOf(err)
 	}
 	r.mu.Lock()
-	if r.of != p { // it was started again
+	if r.process != p { // it was started again
 		for _, l := range r.idle {
 			_ = l.Close() // nobody uses it
 		}
-		r.of, r.idle, r.begun = p, nil, map[string]uint64{}
+		r.process, r.idle, r.begun = p, nil, map[string]uint64{}
 		go r.takeAgain(p)
 	}
 	if n := len(r.idle); n > 0 {
@@ -112,7 +112,7 @@ func (r *remote) link() (*link, error) {
 	if err != nil {
 		return nil, adviceOf(err)
 	}
-	return &link{Conn: conn, of: p, r: bufio.NewReaderSize(conn, 16<<10)}, nil
+	return &link{Conn: conn, process: p, r: bufio.NewReaderSize(conn, 16<<10)}, nil
 }
 
 // again is how long after the end of a process the next one is started.
@@ -137,7 +137,7 @@ func (r *remote) takeAgain(after *helper.Process) {
 func (r *remote) take(l *link, file string, begun uint64) (anew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.of != l.of || len(r.idle) == mostIdle {
+	if r.process != l.process || len(r.idle) == mostIdle {
 		_ = l.Close() // nothing is under way
 		return false
 	}

@@ -86,10 +86,10 @@ func TestStore(t *testing.T) {
 // What the processes send each other comes as it was, whatever is in it: also a field that somebody adds later.
 func TestWhatIsSent(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same in each run
-	for _, of := range []reflect.Type{reflect.TypeFor[request](), reflect.TypeFor[answer](), reflect.TypeFor[store.Row](), reflect.TypeFor[store.Frame](),
+	for _, typ := range []reflect.Type{reflect.TypeFor[request](), reflect.TypeFor[answer](), reflect.TypeFor[store.Row](), reflect.TypeFor[store.Frame](),
 		reflect.TypeFor[store.Session](), reflect.TypeFor[store.Cause](), reflect.TypeFor[store.Event]()} {
 		for n := range 200 {
-			v, got := reflect.New(of).Elem(), reflect.New(of).Elem()
+			v, got := reflect.New(typ).Elem(), reflect.New(typ).Elem()
 			fill(random, v)
 			b := encode(nil, v)
 			d := decoder{b: b}
@@ -107,8 +107,8 @@ func TestWhatIsSent(t *testing.T) {
 			}
 			for cut := range b { // a message that ends too soon is an error, and no panic
 				d := decoder{b: b[:cut]}
-				if d.decode(reflect.New(of).Elem()); d.err == nil {
-					t.Fatalf("%d of %d bytes of %v are enough", cut, len(b), of)
+				if d.decode(reflect.New(typ).Elem()); d.err == nil {
+					t.Fatalf("%d of %d bytes of %v are enough", cut, len(b), typ)
 				}
 			}
 		}
@@ -354,8 +354,8 @@ func TestTakenAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		return slices.ContainsFunc(files, func(file string) bool {
-			to, _ := os.Readlink(file) // it may be closed
-			return to == filepath.Join(dir, "lock")
+			target, _ := os.Readlink(file) // it may be closed
+			return target == filepath.Join(dir, "lock")
 		})
 	})
 }

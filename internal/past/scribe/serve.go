@@ -158,7 +158,7 @@ type sender struct {
 // sendAll sends what a query finds, as long as somebody takes it.
 func sendAll[T any](w *sender, all iter.Seq2[T, error]) error {
 	v := new(T)
-	at := reflect.ValueOf(v).Elem()
+	value := reflect.ValueOf(v).Elem()
 	for found, err := range all {
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func sendAll[T any](w *sender, all iter.Seq2[T, error]) error {
 		if len(w.buffer) == 0 {
 			w.buffer = append(w.buffer, make([]byte, header)...)
 		}
-		w.buffer = encode(w.buffer, at)
+		w.buffer = encode(w.buffer, value)
 		if len(w.buffer) >= bytesAtOnce {
 			if err := w.flush(); err != nil {
 				return err

@@ -53,8 +53,8 @@ func declared[T any](t *testing.T, table *Table[T], but ...string) {
 }
 
 func TestClean(t *testing.T) {
-	at := time.Date(2026, 3, 28, 20, 15, 0, 1_234_567, time.FixedZone("somewhere", 3600))
-	e := Event{ID: "a\xff", Time: at, Data: []byte{}}
+	when := time.Date(2026, 3, 28, 20, 15, 0, 1_234_567, time.FixedZone("somewhere", 3600))
+	e := Event{ID: "a\xff", Time: when, Data: []byte{}}
 	Events.Clean(&e)
 	if e.ID != "a\uFFFD" || e.Time.Location() != time.UTC || e.Time.Nanosecond() != 1_000_000 || e.Data != nil {
 		t.Errorf("%+v", e)

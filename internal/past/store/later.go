@@ -217,11 +217,11 @@ func (q *question) finish() error {
 }
 
 // streamed yields what the open store does.
-func streamed[T any](ctx context.Context, l *Later, of func(Store) iter.Seq2[T, error]) iter.Seq2[T, error] {
+func streamed[T any](ctx context.Context, l *Later, read func(Store) iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		more := true
 		err := l.ask(ctx, func(s Store, q *question) {
-			for v, err := range of(s) {
+			for v, err := range read(s) {
 				if !q.use() {
 					return
 				}
@@ -238,10 +238,10 @@ func streamed[T any](ctx context.Context, l *Later, of func(Store) iter.Seq2[T, 
 }
 
 // asked returns what the open store says.
-func asked[T any](ctx context.Context, l *Later, of func(Store) (T, error)) (answer T, _ error) {
+func asked[T any](ctx context.Context, l *Later, read func(Store) (T, error)) (answer T, _ error) {
 	var said error
 	err := l.ask(ctx, func(s Store, q *question) {
-		v, err := of(s)
+		v, err := read(s)
 		if q.use() {
 			answer, said = v, err
 			q.used()
@@ -254,14 +254,14 @@ func asked[T any](ctx context.Context, l *Later, of func(Store) (T, error)) (ans
 }
 
 // changed returns what a change of the open store returns. It takes as long as the store does.
-func changed[T any](ctx context.Context, l *Later, of func(Store) (T, error)) (T, error) {
+func changed[T any](ctx context.Context, l *Later, change func(Store) (T, error)) (T, error) {
 	s, err := l.get(ctx)
 	if err != nil {
 		return *new(T), err
 	}
 	l.changing.Add(1)
 	defer l.changing.Add(-1)
-	return of(s)
+	return change(s)
 }
 
 func (l *Later) change(ctx context.Context, f func(Store) error) error {

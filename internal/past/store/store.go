@@ -251,7 +251,7 @@ type Outbox interface {
 	// LastParcel is the largest number that a parcel ever had, 0 if there was none, and how many bytes are kept in how many parcels.
 	LastParcel(ctx context.Context) (number int64, parcels int, bytes int64, err error)
 	// Parcels are some of those that have any of the parts, the oldest first.
-	Parcels(ctx context.Context, with Parts, most int) ([]Parcel, error)
+	Parcels(ctx context.Context, parts Parts, most int) ([]Parcel, error)
 	// Repack gives a parcel that is still there other data; without data it is removed.
 	Repack(ctx context.Context, p Parcel) error
 	// Posted removes parcels, and returns how many bytes of how many that were.

@@ -57,7 +57,7 @@ func AsyncAPI(version, address string, acts ...*Event) *Events {
 		doc.Events = slices.Insert(doc.Events, first, new(*e))
 	}
 	doc.Version, doc.Address, doc.Text = version, address, strings.TrimSpace(read("socket.md"))
-	type data struct{ of, example any } // a value of the type, and an example
+	type data struct{ kind, example any } // a value of the type, and an example
 	carried := map[string]data{
 		"gpu_status":          {contract.GPUStatus{}, statusExample()},
 		"gpu_status_update":   {contract.Update{}, contract.Example("update")},
@@ -72,7 +72,7 @@ func AsyncAPI(version, address string, acts ...*Event) *Events {
 	for _, e := range doc.Events {
 		example := map[string]any{"event": e.Name}
 		if d, ok := carried[e.Name]; ok {
-			e.Data, example["data"] = types.Of(reflect.TypeOf(d.of)), d.example
+			e.Data, example["data"] = types.SchemaOf(reflect.TypeOf(d.kind)), d.example
 		} else if e.Target != nil || e.Args != nil {
 			e.Data, example["data"] = types.asked(e)
 		} else {
@@ -93,11 +93,11 @@ func (s *schemas) asked(e *Event) (*Schema, map[string]any) {
 	if e.Target != nil {
 		target := *e.Target.Schema
 		target.Description = e.Target.Description
-		*data.Properties.at("target"), example["target"] = &target, e.Target.Example
+		*data.Properties.value("target"), example["target"] = &target, e.Target.Example
 		data.Required = []string{"target"}
 	}
 	if e.Args != nil {
-		*data.Properties.at("args"), example["args"] = s.Of(reflect.TypeOf(e.Args)), e.Args
+		*data.Properties.value("args"), example["args"] = s.SchemaOf(reflect.TypeOf(e.Args)), e.Args
 	}
 	return data, example
 }

@@ -162,8 +162,8 @@ func OpenAPI(api API, operations []Operation) *Document {
 	b := &builder{newSchemas(), api}
 	doc := &Document{API: api}
 	for _, o := range operations {
-		at := doc.Paths.at(o.Path)
-		*at = append(*at, b.operation(o))
+		list := doc.Paths.value(o.Path)
+		*list = append(*list, b.operation(o))
 	}
 	doc.OtherProblem.Content = b.content(api.OtherProblem)
 	doc.Schemas = b.named
@@ -199,11 +199,11 @@ func (b *builder) body(summary string, body Body) *Body {
 	if body.Example != "" {
 		form.Example = contract.Example(body.Example)
 	}
-	of := reflect.TypeOf(body.Of)
-	if of != nil {
-		body.Content = []Media{{"application/json", b.OfBody(of), summary, form.Example}}
+	shape := reflect.TypeOf(body.Of)
+	if shape != nil {
+		body.Content = []Media{{"application/json", b.OfBody(shape), summary, form.Example}}
 	}
-	form.Schema = b.OfForm(of)
+	form.Schema = b.OfForm(shape)
 	body.Content = append(body.Content, form)
 	return &body
 }
@@ -213,7 +213,7 @@ func (b *builder) content(a Answer) []Media {
 	case a.Status >= http.StatusBadRequest:
 		p := b.api.Problem(a.Status, a.Detail)
 		return []Media{
-			{"application/problem+json", b.Of(reflect.TypeOf(p)), a.Description, encoded(p)},
+			{"application/problem+json", b.SchemaOf(reflect.TypeOf(p)), a.Description, encoded(p)},
 			{Type: "text/html"}, // for a browser
 		}
 	case a.ContentType == "":
@@ -224,10 +224,10 @@ func (b *builder) content(a Answer) []Media {
 		media.Example = contract.Example(a.Example)
 	}
 	if a.Of != nil {
-		media.Schema = b.Of(reflect.TypeOf(a.Of))
+		media.Schema = b.SchemaOf(reflect.TypeOf(a.Of))
 	}
 	if a.Or != nil {
-		media.Schema = &Schema{OneOf: []*Schema{media.Schema, b.Of(reflect.TypeOf(a.Or))}}
+		media.Schema = &Schema{OneOf: []*Schema{media.Schema, b.SchemaOf(reflect.TypeOf(a.Or))}}
 	}
 	return []Media{media}
 }

@@ -44,7 +44,7 @@ type Schema struct {
 // SchemaOf returns the schema of a struct, as the API's document has it.
 func SchemaOf(value any) *Schema {
 	s, t := newSchemas(), reflect.TypeOf(value)
-	s.Of(t)
+	s.SchemaOf(t)
 	return s.named.Get(typeName(t))
 }
 
@@ -104,8 +104,8 @@ func (m Members[T]) Get(name string) T {
 	return none
 }
 
-// at returns the place of the member with that name. It adds the member if needed.
-func (m *Members[T]) at(name string) *T {
+// value returns the place of the member with that name. It adds the member if needed.
+func (m *Members[T]) value(name string) *T {
 	i := slices.IndexFunc(*m, func(member Member[T]) bool { return member.Name == name })
 	if i < 0 {
 		i = len(*m)
@@ -150,7 +150,7 @@ type unit struct {
 }
 
 // unitOf returns the unit of a tag, or else the one that a field's name ends in.
-func (s *schemas) unitOf(at, tag, field string) unit {
+func (s *schemas) unitOf(member, tag, field string) unit {
 	i := slices.IndexFunc(s.Units, func(u unit) bool {
 		if tag != "" {
 			return u.Name == tag
@@ -158,7 +158,7 @@ func (s *schemas) unitOf(at, tag, field string) unit {
 		return slices.ContainsFunc(u.Suffixes, func(suffix string) bool { return strings.HasSuffix(field, suffix) })
 	})
 	if i < 0 {
-		panic(fmt.Sprintf("apidoc: %s is a number of the unknown unit %q", at, tag))
+		panic(fmt.Sprintf("apidoc: %s is a number of the unknown unit %q", member, tag))
 	}
 	return s.Units[i]
 }
@@ -180,12 +180,12 @@ var (
 	comments = sync.OnceValue(func() map[string]string { return load[map[string]string]("comments.json") })
 )
 
-// Of returns the schema of a type: of a struct, a reference to it.
-func (s *schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
+// SchemaOf returns the schema of a type: of a struct, a reference to it.
+func (s *schemas) SchemaOf(t reflect.Type) *Schema { return s.schemaFor(t, "") }
 
 // OfBody returns the schema of what a client sends. It allows no other members.
 func (s *schemas) OfBody(t reflect.Type) *Schema {
-	ref := s.Of(t)
+	ref := s.SchemaOf(t)
 	s.named.Get(typeName(t)).Additional = false
 	return ref
 }
@@ -207,7 +207,7 @@ func (s *schemas) OfForm(t reflect.Type) *Schema {
 	return form
 }
 
-func (s *schemas) of(t reflect.Type, format string) *Schema {
+func (s *schemas) schemaFor(t reflect.Type, format string) *Schema {
 	switch t {
 	case reflect.TypeFor[messageID]():
 		return &Schema{Type: Types{"number", "string"}}
@@ -219,7 +219,7 @@ func (s *schemas) of(t reflect.Type, format string) *Schema {
 		return &Schema{Type: Types{"string", "null"}, Format: format}
 	}
 	if get, ok := t.MethodByName("Get"); ok && strings.HasPrefix(t.Name(), "Reading[") {
-		return orNull(s.of(get.Type.Out(0), format))
+		return orNull(s.schemaFor(get.Type.Out(0), format))
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -233,11 +233,11 @@ func (s *schemas) of(t reflect.Type, format string) *Schema {
 	case reflect.Interface: // a GPU's index or UUID
 		return &Schema{Type: Types{"integer", "string"}}
 	case reflect.Slice:
-		return &Schema{Type: Types{"array"}, Items: s.of(t.Elem(), format)}
+		return &Schema{Type: Types{"array"}, Items: s.schemaFor(t.Elem(), format)}
 	case reflect.Map:
-		return &Schema{Type: Types{"object"}, Additional: s.of(t.Elem(), format)}
+		return &Schema{Type: Types{"object"}, Additional: s.schemaFor(t.Elem(), format)}
 	case reflect.Pointer:
-		return orNull(s.of(t.Elem(), format))
+		return orNull(s.schemaFor(t.Elem(), format))
 	case reflect.Struct:
 		return s.ref(t)
 	default:
@@ -261,7 +261,7 @@ func (s *schemas) ref(t reflect.Type) *Schema {
 		return ref
 	}
 	schema := &Schema{Type: Types{"object"}, Description: sentence(s.comments[t.Name()])}
-	*s.named.at(name) = schema // before its fields, which may refer to it
+	*s.named.value(name) = schema // before its fields, which may refer to it
 	s.fields(t, schema)
 	return ref
 }
@@ -270,19 +270,19 @@ func (s *schemas) ref(t reflect.Type) *Schema {
 func typeName(t reflect.Type) string { return strings.ToUpper(t.Name()[:1]) + t.Name()[1:] }
 
 // fields adds the fields of t and of what t embeds.
-func (s *schemas) fields(t reflect.Type, into *Schema) {
+func (s *schemas) fields(t reflect.Type, schema *Schema) {
 	for f := range t.Fields() {
 		if f.Anonymous {
-			s.fields(f.Type, into)
+			s.fields(f.Type, schema)
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
 		}
-		*into.Properties.at(name) = s.field(t, f, name)
+		*schema.Properties.value(name) = s.field(t, f, name)
 		if options != "omitempty" && options != "omitzero" {
-			into.Required = append(into.Required, name)
+			schema.Required = append(schema.Required, name)
 		}
 	}
 }
@@ -292,24 +292,24 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	if named, ok := f.Tag.Lookup("schema"); ok {
 		schema = orNull(&Schema{Ref: schemaRefs + named})
 	} else {
-		schema = s.of(f.Type, f.Tag.Get("format"))
+		schema = s.schemaFor(f.Type, f.Tag.Get("format"))
 	}
-	at := owner.Name() + "." + name
-	comment := cmp.Or(f.Tag.Get("help"), s.comments[at])
+	member := owner.Name() + "." + name
+	comment := cmp.Or(f.Tag.Get("help"), s.comments[member])
 	if comment == "" {
-		panic("apidoc: " + at + " has no comment")
+		panic("apidoc: " + member + " has no comment")
 	}
 	if f.Tag.Get("null") != "" {
 		schema = orNull(schema)
 	}
 	innermost := schema.Innermost()
-	s.number(innermost, at, f, name)
+	s.number(innermost, member, f, name)
 	s.enumerate(innermost, f)
-	if longest, ok := tagged(at, f, "maxlength"); ok {
+	if longest, ok := tagged(member, f, "maxlength"); ok {
 		innermost.MaxLength = int(longest)
 	}
 	for key, bound := range map[string]*int{"minitems": &schema.MinItems, "maxitems": &schema.MaxItems} {
-		if n, ok := tagged(at, f, key); ok {
+		if n, ok := tagged(member, f, key); ok {
 			*bound = int(n)
 		}
 	}
@@ -344,32 +344,32 @@ func (s *Schema) Innermost() *Schema {
 }
 
 // number gives a number its unit and bounds.
-func (s *schemas) number(to *Schema, at string, f reflect.StructField, name string) {
-	if len(to.Type) == 0 || to.Type[0] != "number" && to.Type[0] != "integer" {
+func (s *schemas) number(schema *Schema, member string, f reflect.StructField, name string) {
+	if len(schema.Type) == 0 || schema.Type[0] != "number" && schema.Type[0] != "integer" {
 		return
 	}
-	u := s.unitOf(at, f.Tag.Get("unit"), name)
-	to.Unit, to.Minimum, to.Maximum = u.Text, u.Min, u.Max
-	for key, bound := range map[string]**float64{"min": &to.Minimum, "max": &to.Maximum} {
+	u := s.unitOf(member, f.Tag.Get("unit"), name)
+	schema.Unit, schema.Minimum, schema.Maximum = u.Text, u.Min, u.Max
+	for key, bound := range map[string]**float64{"min": &schema.Minimum, "max": &schema.Maximum} {
 		if f.Tag.Get(key) == "none" {
 			*bound = nil
-		} else if v, ok := tagged(at, f, key); ok {
+		} else if v, ok := tagged(member, f, key); ok {
 			*bound = &v
 		}
 	}
 }
 
 // tagged returns the number that a tag of a field gives.
-func tagged(at string, f reflect.StructField, key string) (float64, bool) {
+func tagged(member string, f reflect.StructField, key string) (float64, bool) {
 	text, ok := f.Tag.Lookup(key)
 	v, err := strconv.ParseFloat(text, 64)
 	if ok && err != nil {
-		panic(fmt.Sprintf("apidoc: %s: %s is %q, no number", at, key, text))
+		panic(fmt.Sprintf("apidoc: %s: %s is %q, no number", member, key, text))
 	}
 	return v, ok
 }
 
-func (s *schemas) enumerate(to *Schema, f reflect.StructField) {
+func (s *schemas) enumerate(schema *Schema, f reflect.StructField) {
 	tag := f.Tag.Get("enum")
 	if tag == "" {
 		return
@@ -379,10 +379,10 @@ func (s *schemas) enumerate(to *Schema, f reflect.StructField) {
 		values = strings.Split(tag, ",")
 	}
 	for _, value := range values {
-		to.Enum = append(to.Enum, value)
+		schema.Enum = append(schema.Enum, value)
 	}
-	if to.Nullable() {
-		to.Enum = append(to.Enum, nil)
+	if schema.Nullable() {
+		schema.Enum = append(schema.Enum, nil)
 	}
 }
 

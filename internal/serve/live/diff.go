@@ -38,12 +38,12 @@ func diff(old, next *node) patch {
 	}
 	var inner []any
 	if _, own := next.attribute("data-own"); !own && next.Data != "noscript" { // a patched page does not show it
-		from := pair(old.kids, next.kids)
-		if list := childrenOf(old, next, from); list != nil {
+		origins := pair(old.kids, next.kids)
+		if list := childrenOf(old, next, origins); list != nil {
 			children = list
 		}
 		for i, kid := range next.kids {
-			if j := from[i]; j >= 0 {
+			if j := origins[i]; j >= 0 {
 				if p := diff(old.kids[j], kid); p != nil {
 					inner = append(inner, i, p)
 				}
@@ -69,7 +69,7 @@ func attributesOf(old, next *node) (out []any) {
 		out = append(out, a.Key, value)
 	}
 	for _, a := range old.Attr {
-		if _, has := next.attribute(a.Key); !has {
+		if _, kept := next.attribute(a.Key); !kept {
 			out = append(out, a.Key, nil)
 		}
 	}
@@ -85,40 +85,40 @@ func pair(old, next []*node) []int {
 		}
 		return string(rune('0' + n.Type))
 	}
-	at := make(map[string][]int, len(old))
+	byKind := make(map[string][]int, len(old))
 	for i, n := range old {
-		at[kind(n)] = append(at[kind(n)], i)
+		byKind[kind(n)] = append(byKind[kind(n)], i)
 	}
-	from := make([]int, len(next))
+	origins := make([]int, len(next))
 	for i, n := range next {
-		from[i] = -1
-		if list := at[kind(n)]; len(list) > 0 {
-			from[i], at[kind(n)] = list[0], list[1:]
+		origins[i] = -1
+		if list := byKind[kind(n)]; len(list) > 0 {
+			origins[i], byKind[kind(n)] = list[0], list[1:]
 		}
 	}
-	return from
+	return origins
 }
 
 // childrenOf lists the new children if they or their order changed.
-func childrenOf(old, next *node, from []int) (out []any) {
+func childrenOf(old, next *node, origins []int) (out []any) {
 	same := len(old.kids) == len(next.kids)
-	for i, j := range from {
+	for i, j := range origins {
 		same = same && i == j
 	}
 	if same {
 		return nil
 	}
 	out = []any{}
-	for i := 0; i < len(from); {
+	for i := 0; i < len(origins); {
 		switch n := next.kids[i]; {
-		case from[i] >= 0:
+		case origins[i] >= 0:
 			first := i
-			for i++; i < len(from) && from[i] == from[first]+i-first; i++ {
+			for i++; i < len(origins) && origins[i] == origins[first]+i-first; i++ {
 			}
 			if i-first == 1 {
-				out = append(out, from[first])
+				out = append(out, origins[first])
 			} else {
-				out = append(out, []int{from[first], i - first})
+				out = append(out, []int{origins[first], i - first})
 			}
 			continue
 		case n.Type == html.ElementNode:
@@ -151,12 +151,12 @@ func splice(old, next string) any {
 		}
 	}
 	known := 0 // how much of old is used
-	for at := 0; at+piece <= len(next); {
+	for place := 0; place+piece <= len(next); {
 		i := known
-		if !strings.HasPrefix(old[i:], next[at:at+piece]) {
-			if i = strings.Index(old[known:], next[at:at+piece]); i < 0 {
-				at++
-				if at-literal > 4*worthSplicing { // too different to go on
+		if !strings.HasPrefix(old[i:], next[place:place+piece]) {
+			if i = strings.Index(old[known:], next[place:place+piece]); i < 0 {
+				place++
+				if place-literal > 4*worthSplicing { // too different to go on
 					return next
 				}
 				continue
@@ -164,13 +164,13 @@ func splice(old, next string) any {
 			i += known
 		}
 		n := piece
-		for at+n < len(next) && i+n < len(old) && next[at+n] == old[i+n] {
+		for place+n < len(next) && i+n < len(old) && next[place+n] == old[i+n] {
 			n++
 		}
-		flush(at)
+		flush(place)
 		out = append(out, i, n)
-		at, known = at+n, i+n
-		literal = at
+		place, known = place+n, i+n
+		literal = place
 	}
 	flush(len(next))
 	if !slices.ContainsFunc(out, func(part any) bool { _, is := part.(int); return is }) {

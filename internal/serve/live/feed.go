@@ -66,7 +66,7 @@ const (
 
 // Render renders the page at an address below the base path, such as "gpu/GPU-1?sort=power", for viewers with the given access.
 // It returns an error if there is no such page, or if it can't be rendered.
-type Render func(ctx context.Context, address string, to auth.Sight) ([]byte, error)
+type Render func(ctx context.Context, address string, sight auth.Sight) ([]byte, error)
 
 // A Feed holds the pages that have viewers. Its methods may be called concurrently.
 type Feed struct {
@@ -84,10 +84,10 @@ type Feed struct {
 
 // New returns a Feed of pages made by render. Several says that there are several nodes, each of which changes
 // pages on its own.
-func New(render Render, of clock.Clock, several bool) *Feed {
+func New(render Render, ticks clock.Clock, several bool) *Feed {
 	boot := make([]byte, 6)
 	_, _ = rand.Read(boot) // it never fails
-	f := &Feed{render: render, clock: of, boot: hex.EncodeToString(boot), gap: gap, idle: idle, pages: map[view]*page{}}
+	f := &Feed{render: render, clock: ticks, boot: hex.EncodeToString(boot), gap: gap, idle: idle, pages: map[view]*page{}}
 	if several {
 		f.settle = settle
 	}
@@ -96,14 +96,14 @@ func New(render Render, of clock.Clock, several bool) *Feed {
 
 type view struct {
 	address string
-	to      auth.Sight
+	sight   auth.Sight
 }
 
 // A page is one page with its latest renderings.
 type page struct {
 	mu      sync.Mutex
 	version string        // version of the newest rendering; empty before the first
-	of      uint64        // change number of the newest rendering
+	changes uint64        // change number of the newest rendering
 	made    time.Duration // clock time when it was last rendered for changes
 	took    time.Duration // how long that rendering and its comparison took
 	noticed time.Duration // clock time when newer changes were first requested; 0 if none were
@@ -120,14 +120,14 @@ type page struct {
 
 // A step is the patch from one version to the next.
 type step struct {
-	from  string
-	patch []byte
+	version string
+	patch   []byte
 }
 
 // A said is a message to browsers with one version, and its clock time.
 type said struct {
 	text []byte
-	at   time.Duration
+	time time.Duration
 }
 
 // page returns the page of a view and marks it as used.
@@ -183,7 +183,7 @@ func (f *Feed) weigh(v view, p *page) {
 	for f.bytes > mostBytes && len(f.pages) > 1 {
 		var oldest view
 		for other, o := range f.pages {
-			if of := f.pages[oldest]; o != p && (of == nil || o.used < of.used) {
+			if current := f.pages[oldest]; o != p && (current == nil || o.used < current.used) {
 				oldest = other
 			}
 		}
@@ -201,16 +201,16 @@ func (f *Feed) next() string {
 
 // Add stores a page that was rendered for a request at a change number, and returns its version. The version is empty if the page is
 // not kept: there is a newer one, or its address is too long.
-func (f *Feed) Add(address string, to auth.Sight, html []byte, changes uint64) (version string, err error) {
+func (f *Feed) Add(address string, sight auth.Sight, html []byte, changes uint64) (version string, err error) {
 	if len(address) > MaxAddress {
 		return "", nil
 	}
-	v := view{address, to}
+	v := view{address, sight}
 	p := f.page(v)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer f.weigh(v, p)
-	if p.version != "" && changes < p.of {
+	if p.version != "" && changes < p.changes {
 		return "", nil
 	}
 	if err := f.add(p, html, changes); err != nil {
@@ -230,20 +230,20 @@ type Frame struct {
 // Frame returns what brings a browser's page up to date. Changes is a number that grows whenever a page may have
 // changed: if the newest rendering has that number, nothing is rendered. Browsers with the same version get the same
 // message.
-func (f *Feed) Frame(ctx context.Context, address string, to auth.Sight, have string, changes uint64) (out Frame, err error) {
+func (f *Feed) Frame(ctx context.Context, address string, sight auth.Sight, have string, changes uint64) (out Frame, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			out, err = Frame{}, fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	v := view{address, to}
+	v := view{address, sight}
 	p := f.page(v)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer f.weigh(v, p)
 	if f.due(p, changes) {
 		begun := f.clock.Elapsed()
-		html, err := f.render(ctx, address, to)
+		html, err := f.render(ctx, address, sight)
 		if err != nil {
 			return Frame{}, fmt.Errorf("render %q: %w", address, err)
 		}
@@ -253,7 +253,7 @@ func (f *Feed) Frame(ctx context.Context, address string, to auth.Sight, have st
 		p.made = f.clock.Elapsed()
 		p.took = p.made - begun
 	}
-	out = Frame{Version: p.version, Changes: p.of}
+	out = Frame{Version: p.version, Changes: p.changes}
 	if have != p.version {
 		out.Message, err = f.say(p, address, have)
 	}
@@ -266,7 +266,7 @@ func (f *Feed) due(p *page, changes uint64) bool {
 	switch {
 	case p.version == "":
 		return true
-	case p.of >= changes:
+	case p.changes >= changes:
 		return false
 	case p.noticed == 0:
 		p.noticed = max(now, 1)
@@ -292,12 +292,12 @@ type data struct {
 
 // say makes the message for browsers with a version. An unknown version counts as none.
 func (f *Feed) say(p *page, address, have string) ([]byte, error) {
-	first := slices.IndexFunc(p.patches, func(s step) bool { return s.from == have })
+	first := slices.IndexFunc(p.patches, func(s step) bool { return s.version == have })
 	if first < 0 {
 		have = ""
 	}
 	now := f.clock.Elapsed()
-	if s, was := p.said[have]; was && now-s.at < fresh {
+	if s, was := p.said[have]; was && now-s.time < fresh {
 		return s.text, nil
 	}
 	if err := p.parse(); err != nil {
@@ -326,7 +326,7 @@ func (p *page) parse() (err error) {
 
 // add stores a rendering if it differs.
 func (f *Feed) add(p *page, html []byte, changes uint64) error {
-	p.of, p.made, p.noticed = changes, f.clock.Elapsed(), 0
+	p.changes, p.made, p.noticed = changes, f.clock.Elapsed(), 0
 	if p.version != "" && bytes.Equal(html, p.whole) {
 		return nil
 	}

@@ -65,8 +65,8 @@ func set(t require, n *html.Node, name string, value any) {
 				out += s
 				continue
 			}
-			at, length := int(v[j].(float64)), int(v[j+1].(float64))
-			out += old[at : at+length]
+			begin, length := int(v[j].(float64)), int(v[j+1].(float64))
+			out += old[begin : begin+length]
 			j++
 		}
 		n.Attr[i].Val = out
@@ -455,23 +455,23 @@ func TestADearPageIsRenderedSeldom(t *testing.T) {
 // Those who may do or see different things share no rendering: neither the page nor what differs from it.
 func TestPagesAreOfWhoAsked(t *testing.T) {
 	t.Parallel()
-	f := New(func(_ context.Context, _ string, to auth.Sight) ([]byte, error) {
-		return fmt.Appendf(nil, "<p>%s %d</p>", to.Audience, to.Access), nil
+	f := New(func(_ context.Context, _ string, sight auth.Sight) ([]byte, error) {
+		return fmt.Appendf(nil, "<p>%s %d</p>", sight.Audience, sight.Access), nil
 	}, clock.Clock{}, false)
 	seen := map[string]auth.Sight{}
 	for _, audience := range []auth.Audience{"", auth.Everything, "guests"} {
 		for access := auth.Access(0); access <= auth.Administer; access++ {
-			to := auth.Sight{Audience: audience, Access: access}
-			got, err := f.Frame(t.Context(), "", to, "", 1)
+			sight := auth.Sight{Audience: audience, Access: access}
+			got, err := f.Frame(t.Context(), "", sight, "", 1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if other, shared := seen[string(got.Message)]; shared || !strings.Contains(string(got.Message), fmt.Sprintf("%s %d", audience, access)) {
-				t.Errorf("%+v gets %s, as %+v does", to, got.Message, other)
+				t.Errorf("%+v gets %s, as %+v does", sight, got.Message, other)
 			}
-			seen[string(got.Message)] = to
-			if again, err := f.Frame(t.Context(), "", to, got.Version, 1); err != nil || again.Message != nil {
-				t.Errorf("%+v: %s, %v", to, again.Message, err)
+			seen[string(got.Message)] = sight
+			if again, err := f.Frame(t.Context(), "", sight, got.Version, 1); err != nil || again.Message != nil {
+				t.Errorf("%+v: %s, %v", sight, again.Message, err)
 			}
 		}
 	}

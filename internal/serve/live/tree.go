@@ -92,7 +92,7 @@ func keyOf(n *html.Node) (key string) {
 }
 
 // attribute returns an attribute by name.
-func (n *node) attribute(name string) (value string, has bool) {
+func (n *node) attribute(name string) (value string, found bool) {
 	for _, a := range n.Attr {
 		if a.Key == name {
 			return a.Val, true

@@ -100,8 +100,8 @@ func TestWhatIsDamagedIsSaid(t *testing.T) {
 
 func TestKeyTime(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 3, 28, 21, 29, 59, 999, time.FixedZone("", 5400))
-	if got, want := frames.KeyTime(at), time.Date(2026, 3, 28, 19, 45, 0, 0, time.UTC); got != want {
-		t.Errorf("the key frame for %v is of %v, want %v", at, got, want)
+	when := time.Date(2026, 3, 28, 21, 29, 59, 999, time.FixedZone("", 5400))
+	if got, want := frames.KeyTime(when), time.Date(2026, 3, 28, 19, 45, 0, 0, time.UTC); got != want {
+		t.Errorf("the key frame for %v is of %v, want %v", when, got, want)
 	}
 }

@@ -48,15 +48,15 @@ func (s *Store) alone(ctx context.Context) error {
 	// connection that has only just ended may have the lock for a moment.
 	_, err = conn.Exec(ctx, `SELECT set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
 		set_config('tcp_keepalives_count', '3', false), set_config('lock_timeout', '1s', false)`)
-	for _, of := range []struct {
+	for _, lock := range []struct {
 		locked string
 		taken  error
 	}{{s.name, errTwice}, {s.owner, errCopy}} {
-		if err == nil && of.locked != "" { // a lock may be taken twice
-			_, err = conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", of.locked, int64(writingAs))
+		if err == nil && lock.locked != "" { // a lock may be taken twice
+			_, err = conn.Exec(ctx, "SELECT pg_advisory_lock(hashtextextended(current_schema() || ' ' || $1::text, $2))", lock.locked, int64(writingAs))
 		}
 		if codeOf(err) == lockNotAvailable {
-			err = of.taken
+			err = lock.taken
 		}
 	}
 	if err != nil {

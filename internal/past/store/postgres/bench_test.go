@@ -41,16 +41,16 @@ func ownCPU(b *testing.B) time.Duration {
 // allCPU is the time that the server and this program have worked.
 func allCPU(b *testing.B, s *pgtest.Server) time.Duration {
 	b.Helper()
-	of, err := s.CPU()
+	spent, err := s.CPU()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return of + ownCPU(b)
+	return spent + ownCPU(b)
 }
 
 // made is a row with all but every seventh quantity.
-func made(random *rand.Rand, k store.Key, tier store.Tier, at time.Time, readings int) store.Row {
-	r := store.Row{Key: k, Tier: tier, Time: at, Readings: readings, State: gpu.StateOK}
+func made(random *rand.Rand, k store.Key, tier store.Tier, when time.Time, readings int) store.Row {
+	r := store.Row{Key: k, Tier: tier, Time: when, Readings: readings, State: gpu.StateOK}
 	r.Values = make([]store.Value, len(store.DeviceColumns))
 	for i, c := range store.DeviceColumns {
 		if i%7 == 6 || tier != store.Raw && !c.Spans {
@@ -124,7 +124,7 @@ func BenchmarkRead(b *testing.B) {
 		name    string
 		tier    store.Tier
 		devices int
-		of      time.Duration
+		length  time.Duration
 	}{
 		{"24 h of 8 devices by the minute", store.Minute, 8, 24 * time.Hour},
 		{"a year of a device by the quarter of an hour", store.Quarter, 1, 365 * 24 * time.Hour},
@@ -133,11 +133,11 @@ func BenchmarkRead(b *testing.B) {
 		s := open(b, postgres.Config{URL: server(b).Schema()})
 		random := rand.New(rand.NewPCG(1, 1))
 		batch := new(store.Batch)
-		for at := begin; at.Before(begin.Add(q.of)); at = at.Add(q.tier.Span()) {
+		for at := begin; at.Before(begin.Add(q.length)); at = at.Add(q.tier.Span()) {
 			for d := range q.devices {
 				batch.Rows = append(batch.Rows, made(random, store.Key{Node: "n", UUID: fmt.Sprint("GPU-", d)}, q.tier, at, 12))
 			}
-			if last := !at.Add(q.tier.Span()).Before(begin.Add(q.of)); last || len(batch.Rows) > 5000 {
+			if last := !at.Add(q.tier.Span()).Before(begin.Add(q.length)); last || len(batch.Rows) > 5000 {
 				if err := s.Write(b.Context(), batch); err != nil {
 					b.Fatal(err)
 				}
@@ -171,12 +171,12 @@ func BenchmarkSessionsOfAMonth(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 1))
 	batch := new(store.Batch)
 	for i := range 2 * 365 * 50 { // fifty a day
-		from := begin.Add(time.Duration(i) * 24 * time.Hour / 50)
+		start := begin.Add(time.Duration(i) * 24 * time.Hour / 50)
 		batch.Sessions = append(batch.Sessions, store.Session{
 			SessionKey: store.SessionKey{
-				Key: store.Key{Node: "n", UUID: fmt.Sprint("GPU-", i%8)}, Boot: "b", PID: 1000 + i, Started: from, Begin: from,
+				Key: store.Key{Node: "n", UUID: fmt.Sprint("GPU-", i%8)}, Boot: "b", PID: 1000 + i, Started: start, Begin: start,
 			},
-			From: from, To: from.Add(time.Duration(random.IntN(7200)) * time.Second), Outcome: store.Ended, Seen: time.Hour,
+			From: start, To: start.Add(time.Duration(random.IntN(7200)) * time.Second), Outcome: store.Ended, Seen: time.Hour,
 			User: fmt.Sprint("user", i%20), Name: "python", Program: "train.py", Container: "train",
 			Command: "python train.py --learning-rate 3e-4 --batch 256", PeakMemory: gpu.Of(gpu.Bytes(random.Int64N(80 << 30))),
 			SMSeconds: random.Float64() * 7200, Joules: random.Float64() * 1e6,
@@ -193,8 +193,8 @@ func BenchmarkSessionsOfAMonth(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				n = 0
-				from := begin.AddDate(0, month, 0)
-				for _, err := range s.Sessions(b.Context(), store.Query{From: from, To: from.AddDate(0, 1, 0)}) {
+				start := begin.AddDate(0, month, 0)
+				for _, err := range s.Sessions(b.Context(), store.Query{From: start, To: start.AddDate(0, 1, 0)}) {
 					if err != nil {
 						b.Fatal(err)
 					}

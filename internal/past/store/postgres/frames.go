@@ -18,7 +18,7 @@ import (
 
 // A keyFrame is the newest of a machine.
 type keyFrame struct {
-	at time.Time
+	time time.Time
 	*frames.Key
 }
 
@@ -31,8 +31,8 @@ func (w *writing) frames(ctx context.Context) error {
 	id := func(f *store.Frame) frameID { return frameID{w.id(store.Key{Node: f.Node}), moment(f.Time)} }
 	var rows [][]any
 	for _, f := range latest(w.batch.Frames, id) {
-		of := id(f)
-		key, err := w.keyFrame(ctx, of, f.Snapshot)
+		frame := id(f)
+		key, err := w.keyFrame(ctx, frame, f.Snapshot)
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ func (w *writing) frames(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rows = append(rows, []any{of.device, of.time, packed})
+		rows = append(rows, []any{frame.device, frame.time, packed})
 	}
 	return frameTable.merge(ctx, w.tx, rows, w.batch.Delivered)
 }
@@ -52,13 +52,13 @@ func (s *Store) pack(record []byte, key *frames.Key) ([]byte, error) {
 }
 
 // keyFrame is that of a frame's quarter of an hour: the first frame of it that anybody writes.
-func (w *writing) keyFrame(ctx context.Context, of frameID, record []byte) (*frames.Key, error) {
-	at := frames.KeyTime(of.time)
-	newest := w.keys[of.device]
+func (w *writing) keyFrame(ctx context.Context, frame frameID, record []byte) (*frames.Key, error) {
+	begin := frames.KeyTime(frame.time)
+	newest := w.keys[frame.device]
 	if newest.Key == nil {
-		w.know(func(k *known) { newest = k.keys[of.device] })
+		w.know(func(k *known) { newest = k.keys[frame.device] })
 	}
-	if newest.Key != nil && newest.at.Equal(at) {
+	if newest.Key != nil && newest.time.Equal(begin) {
 		return newest.Key, nil
 	}
 	packed, err := w.pack(record, nil)
@@ -66,7 +66,7 @@ func (w *writing) keyFrame(ctx context.Context, of frameID, record []byte) (*fra
 		return nil, err
 	}
 	const insert = "INSERT INTO key_frames (device, time, record) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
-	tag, err := w.tx.Exec(ctx, insert, of.device, at, packed)
+	tag, err := w.tx.Exec(ctx, insert, frame.device, begin, packed)
 	if err != nil {
 		return nil, err
 	}
@@ -74,22 +74,22 @@ func (w *writing) keyFrame(ctx context.Context, of frameID, record []byte) (*fra
 	if tag.RowsAffected() == 0 {
 		var u frames.Unpacker
 		defer u.Close()
-		if key, err = readKey(ctx, w.tx, frameID{of.device, at}, &u); err != nil {
+		if key, err = readKey(ctx, w.tx, frameID{frame.device, begin}, &u); err != nil {
 			return nil, err
 		}
 	}
 	if w.keys == nil {
 		w.keys = map[int64]keyFrame{}
 	}
-	w.keys[of.device] = keyFrame{at, key}
+	w.keys[frame.device] = keyFrame{begin, key}
 	return key, nil
 }
 
-func readKey(ctx context.Context, q querier, of frameID, u *frames.Unpacker) (*frames.Key, error) {
+func readKey(ctx context.Context, q querier, frame frameID, u *frames.Unpacker) (*frames.Key, error) {
 	var packed []byte
-	err := q.QueryRow(ctx, "SELECT record FROM key_frames WHERE device = $1 AND time = $2", of.device, of.time).Scan(&packed)
+	err := q.QueryRow(ctx, "SELECT record FROM key_frames WHERE device = $1 AND time = $2", frame.device, frame.time).Scan(&packed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("%w: the key frame of %v is not there", store.ErrCorrupt, of.time)
+		return nil, fmt.Errorf("%w: the key frame of %v is not there", store.ErrCorrupt, frame.time)
 	}
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ type frameReader struct {
 	q             *store.Query
 	tx            pgx.Tx
 	whole, beside frames.Unpacker // of key frames, and of the others
-	at            frameID         // of the key frame
+	keyID         frameID         // of the key frame
 	key           *frames.Key
 }
 
@@ -173,12 +173,12 @@ func (r *frameReader) read(ctx context.Context, m found, yield func(store.Frame)
 }
 
 func (r *frameReader) unpack(ctx context.Context, device int64, f store.Frame) ([]byte, error) {
-	if at := (frameID{device, frames.KeyTime(f.Time)}); r.key == nil || at != r.at {
-		key, err := readKey(ctx, r.tx, at, &r.whole)
+	if keyID := (frameID{device, frames.KeyTime(f.Time)}); r.key == nil || keyID != r.keyID {
+		key, err := readKey(ctx, r.tx, keyID, &r.whole)
 		if err != nil {
 			return nil, err
 		}
-		r.at, r.key = at, key
+		r.keyID, r.key = keyID, key
 	}
 	return r.beside.Unpack(f.Snapshot, r.key)
 }

@@ -167,9 +167,9 @@ func missingColumns(ctx context.Context, q querier) (changes []string, err error
 		if err != nil {
 			return nil, err
 		}
-		has := map[string]bool{}
+		existing := map[string]bool{}
 		for _, name := range names {
-			has[name] = true
+			existing[name] = true
 		}
 		var shown, others []string // what pages show comes first in a row, where the server finds it sooner
 		for _, c := range t.columns {
@@ -178,7 +178,7 @@ func missingColumns(ctx context.Context, q querier) (changes []string, err error
 				add += " NOT NULL DEFAULT " + c.zero
 			}
 			switch {
-			case has[c.name]:
+			case existing[c.name]:
 			case c.shown:
 				shown = append(shown, add)
 			default:

@@ -40,8 +40,8 @@ func (s *Store) divide(ctx context.Context, times map[*partitioned][]time.Time) 
 					wanted[t] = append(wanted[t], p)
 				}
 			}
-			for _, at := range all {
-				p := t.covering(at)
+			for _, instant := range all {
+				p := t.covering(instant)
 				if add(p); newest.to.Before(p.to) {
 					newest = p
 				}
@@ -94,8 +94,8 @@ func (p *partitioned) partitions(ctx context.Context, q querier) ([]partition, e
 	var all []partition
 	for _, name := range names {
 		day, ours := strings.CutPrefix(name, p.name+"_")
-		if from, err := time.Parse(dayOfName, day); ours && err == nil { // others somebody else has made
-			all = append(all, p.covering(from))
+		if begin, err := time.Parse(dayOfName, day); ours && err == nil { // others somebody else has made
+			all = append(all, p.covering(begin))
 		}
 	}
 	return all, nil

@@ -164,14 +164,14 @@ func (s *Store) Devices(ctx context.Context) (out []store.Device, err error) {
 
 // ends is the first or the last time of a device's or machine's rows. See [store.Device].
 func ends(choice, order string) string {
-	of := func(machines bool) string {
+	timesIn := func(machines bool) string {
 		var times []string
 		for _, tier := range store.Tiers[:store.SixHours] {
 			times = append(times, "(SELECT time FROM "+tableOf(tier, machines).name+" WHERE device = d.id ORDER BY time "+order+" LIMIT 1)")
 		}
 		return choice + "(" + strings.Join(times, ", ") + ")"
 	}
-	return "CASE WHEN d.uuid = '' THEN " + of(true) + " ELSE " + of(false) + " END"
+	return "CASE WHEN d.uuid = '' THEN " + timesIn(true) + " ELSE " + timesIn(false) + " END"
 }
 
 // A found device is one of which rows are read.
@@ -281,11 +281,11 @@ func (r *rowReader) row(raw [][]byte) (row store.Row, err error) {
 		row.Values = make([]store.Value, len(r.columns))
 		r.reused = row.Values
 	}
-	at, ok := number(raw[0])
+	micros, ok := number(raw[0])
 	if !ok {
 		return row, errors.New("a row without a time")
 	}
-	row.Time = time.UnixMicro(at + beginning).UTC()
+	row.Time = time.UnixMicro(micros + beginning).UTC()
 	row.State = gpu.State(raw[1])
 	values := raw[3:]
 	if r.Tier == store.Raw {

@@ -89,9 +89,9 @@ var (
 )
 
 // readingsTable has single readings: whole numbers of a column's steps.
-func readingsTable(name string, of store.Columns) *table {
+func readingsTable(name string, kept store.Columns) *table {
 	values := columns("text", "state", "doubtful")
-	for _, c := range of {
+	for _, c := range kept {
 		values = append(values, column{name: c.Name, kind: "bigint", shown: c.Kept != ""})
 	}
 	return newTable(name, byDeviceTime, deviceAndTime, values)
@@ -99,9 +99,9 @@ func readingsTable(name string, of store.Columns) *table {
 
 // spansTable has spans. The least and the most are there only where they are not the mean, and the count where it is not
 // that of the row's readings.
-func spansTable(name string, of store.Columns) *table {
+func spansTable(name string, kept store.Columns) *table {
 	values := typed("state text", "readings bigint")
-	for _, c := range of {
+	for _, c := range kept {
 		if c.Spans {
 			for _, part := range []string{"_least", "_mean", "_most", "_count"} {
 				values = append(values, column{name: c.Name + part, kind: "bigint", shown: c.Kept != ""})

@@ -28,7 +28,7 @@ import (
 var begin = time.Date(2026, 3, 28, 20, 15, 0, 0, time.UTC)
 
 // rowsOf is a batch of one row of each GPU of a node.
-func rowsOf(node string, gpus int, at time.Time) *store.Batch {
+func rowsOf(node string, gpus int, when time.Time) *store.Batch {
 	b := new(store.Batch)
 	for i := range gpus {
 		k := store.Key{Node: node, UUID: fmt.Sprintf("GPU-%d", i)}
@@ -37,7 +37,7 @@ func rowsOf(node string, gpus int, at time.Time) *store.Batch {
 			v := store.DeviceColumns[n].Value(int64(i + n))
 			values[n] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 		}
-		b.Rows = append(b.Rows, store.Row{Key: k, Time: at, Readings: 1, State: gpu.StateOK, Values: values})
+		b.Rows = append(b.Rows, store.Row{Key: k, Time: when, Readings: 1, State: gpu.StateOK, Values: values})
 	}
 	return b
 }
@@ -88,14 +88,14 @@ func TestSeveralWriteIntoOneDatabase(t *testing.T) {
 		stores[w] = s
 		running.Go(func() { // all find no table, and all write the same beside their own
 			for i := range batches {
-				at := begin.Add(time.Duration(i) * 12 * time.Hour)
-				b := rowsOf("shared", gpus, at)
-				b.Rows = append(b.Rows, rowsOf(fmt.Sprint("node ", w), gpus, at).Rows...)
+				when := begin.Add(time.Duration(i) * 12 * time.Hour)
+				b := rowsOf("shared", gpus, when)
+				b.Rows = append(b.Rows, rowsOf(fmt.Sprint("node ", w), gpus, when).Rows...)
 				b.Devices = []store.Device{{Node: "shared", UUID: "GPU-0", Name: fmt.Sprint("said by ", w)}}
 				record := fmt.Appendf(nil, "a frame that is long enough for a dictionary, of writer %d and batch %d", w, i)
-				b.Frames = []store.Frame{{Node: "shared", Time: at, Snapshot: record}}
+				b.Frames = []store.Frame{{Node: "shared", Time: when, Snapshot: record}}
 				b.Documents = map[string][]byte{"floors": fmt.Append(nil, w)}
-				b.Unsettled = []store.Bucket{{Key: store.Key{Node: fmt.Sprint("node ", w), UUID: "GPU-0"}, Tier: store.Minute, Time: at}}
+				b.Unsettled = []store.Bucket{{Key: store.Key{Node: fmt.Sprint("node ", w), UUID: "GPU-0"}, Tier: store.Minute, Time: when}}
 				if err := s.Write(t.Context(), b); err != nil {
 					t.Error(err)
 				}

@@ -76,9 +76,9 @@ func (s *Store) write(ctx context.Context, b *store.Batch) error {
 // timesOf lists the times of a batch by the tables that are divided by time.
 func timesOf(b *store.Batch) map[*partitioned][]time.Time {
 	all := map[*partitioned][]time.Time{}
-	add := func(t *partitioned, at time.Time) {
-		if times := all[t]; len(times) == 0 || !times[len(times)-1].Equal(at) {
-			all[t] = append(times, at)
+	add := func(t *partitioned, instant time.Time) {
+		if times := all[t]; len(times) == 0 || !times[len(times)-1].Equal(instant) {
+			all[t] = append(times, instant)
 		}
 	}
 	for i := range b.Rows {
@@ -151,15 +151,15 @@ func (w *writing) id(k store.Key) int64 { return w.devices[cleanKey(k)].id }
 
 // latest are the last values of each key. A statement can't change a row twice.
 func latest[K comparable, V any](all []V, keyOf func(*V) K) []*V {
-	at := make(map[K]int, len(all))
+	places := make(map[K]int, len(all))
 	out := make([]*V, 0, len(all))
 	for i := range all {
 		k := keyOf(&all[i])
-		if j, twice := at[k]; twice {
+		if j, twice := places[k]; twice {
 			out[j] = &all[i]
 			continue
 		}
-		at[k] = len(out)
+		places[k] = len(out)
 		out = append(out, &all[i])
 	}
 	return out
@@ -172,13 +172,13 @@ type rowKey struct {
 }
 
 func (w *writing) rows(ctx context.Context) error {
-	by := map[*partitioned][][]any{}
+	byTable := map[*partitioned][][]any{}
 	for _, r := range latest(w.batch.Rows, func(r *store.Row) rowKey { return rowKey{r.Tier, w.id(r.Key), r.Time.UnixMilli()} }) {
 		t := tableOf(r.Tier, r.UUID == "")
-		by[t] = append(by[t], rowOf(r, w.id(r.Key), len(t.columns)))
+		byTable[t] = append(byTable[t], rowOf(r, w.id(r.Key), len(t.columns)))
 	}
 	for i := range ofRows() { // always in the same order, so that two writers don't wait for each other
-		if err := ofRows()[i].merge(ctx, w.tx, by[&ofRows()[i]], w.batch.Delivered); err != nil {
+		if err := ofRows()[i].merge(ctx, w.tx, byTable[&ofRows()[i]], w.batch.Delivered); err != nil {
 			return err
 		}
 	}

@@ -53,13 +53,13 @@ func (w *walk) values(out []store.Value) {
 	set := func(name string, v float64) {
 		out[store.DeviceColumns.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
-	part := func(of float64) float64 { return math.Round(w.work * of * (0.95 + 0.1*w.random.Float64())) }
-	for name, of := range map[string]float64{
+	part := func(share float64) float64 { return math.Round(w.work * share * (0.95 + 0.1*w.random.Float64())) }
+	for name, share := range map[string]float64{
 		"utilization_gpu": 1, "utilization_memory": 0.5, "activity_engine": 0.99, "activity_sm": 0.9, "activity_occupancy": 0.4,
 		"activity_tensor": 0.5,
 		"activity_fp32":   0.2, "activity_fp16": 0.1, "activity_memory_bandwidth": 0.55,
 	} {
-		set(name, min(100, part(of)))
+		set(name, min(100, part(share)))
 	}
 	for _, name := range []string{"utilization_encoder", "utilization_decoder", "utilization_jpeg", "utilization_ofa",
 		"activity_fp64", "activity_integer",
@@ -86,19 +86,19 @@ func (w *walk) values(out []store.Value) {
 	}
 }
 
-func (w *walk) row(k store.Key, at time.Time, seconds float64) store.Row {
+func (w *walk) row(k store.Key, when time.Time, seconds float64) store.Row {
 	w.step(seconds)
-	r := store.Row{Key: k, Time: at, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
+	r := store.Row{Key: k, Time: when, Readings: 1, State: gpu.StateOK, Values: make([]store.Value, len(store.DeviceColumns))}
 	w.values(r.Values)
 	return r
 }
 
 // span is a row about many readings. Of these it makes eight; their number does not change the row's size.
-func (w *walk) span(k store.Key, tier store.Tier, at time.Time, readings int) store.Row {
+func (w *walk) span(k store.Key, tier store.Tier, when time.Time, readings int) store.Row {
 	const made = 8
 	var sum store.Row
 	for n := range made {
-		r := w.row(k, at, tier.Span().Seconds()/made)
+		r := w.row(k, when, tier.Span().Seconds()/made)
 		if n == 0 {
 			sum = r
 			continue
@@ -121,8 +121,8 @@ func (w *walk) span(k store.Key, tier store.Tier, at time.Time, readings int) st
 }
 
 // machineRow is a row of the machine.
-func machineRow(random *rand.Rand, tier store.Tier, at time.Time, node string) store.Row {
-	r := store.Row{Key: store.Key{Node: node}, Tier: tier, Time: at, Readings: 1, Values: make([]store.Value, len(store.MachineColumns))}
+func machineRow(random *rand.Rand, tier store.Tier, when time.Time, node string) store.Row {
+	r := store.Row{Key: store.Key{Node: node}, Tier: tier, Time: when, Readings: 1, Values: make([]store.Value, len(store.MachineColumns))}
 	for i := range r.Values {
 		v := 10 + 90*random.Float64()
 		r.Values[i] = store.Value{Least: v - 3, Mean: v, Most: v + 3, Count: 1}
@@ -195,17 +195,17 @@ func BenchmarkWrite(b *testing.B) {
 			for range 120 / every {
 				batch := new(store.Batch)
 				for range every {
-					at := began.Add(time.Duration(second) * time.Second)
+					when := began.Add(time.Duration(second) * time.Second)
 					for i, w := range walks {
-						batch.Rows = append(batch.Rows, w.row(keyOf(i), at, 1))
+						batch.Rows = append(batch.Rows, w.row(keyOf(i), when, 1))
 						if second%60 == 0 {
-							batch.Rows = append(batch.Rows, w.span(keyOf(i), store.Minute, at, 60))
+							batch.Rows = append(batch.Rows, w.span(keyOf(i), store.Minute, when, 60))
 						}
 					}
 					if second%5 == 0 {
 						for i := range 8 {
 							f := frames[second/5]
-							f.Node, f.Time = fmt.Sprint("node", i), at
+							f.Node, f.Time = fmt.Sprint("node", i), when
 							batch.Frames = append(batch.Frames, f)
 						}
 					}
@@ -244,7 +244,7 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // fill writes a machine with 8 devices: spans of a tier, one after another, over a time.
-func fill(b *testing.B, s *Store, tier store.Tier, devices int, of time.Duration) {
+func fill(b *testing.B, s *Store, tier store.Tier, devices int, length time.Duration) {
 	b.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
 	var walks []*walk
@@ -256,7 +256,7 @@ func fill(b *testing.B, s *Store, tier store.Tier, devices int, of time.Duration
 	if tier == store.Raw {
 		step = 5 * time.Second
 	}
-	for at := began; at.Before(began.Add(of)); at = at.Add(step) {
+	for at := began; at.Before(began.Add(length)); at = at.Add(step) {
 		for i, w := range walks {
 			if tier == store.Raw {
 				batch.Rows = append(batch.Rows, w.row(keyOf(i), at, 5))
@@ -286,13 +286,13 @@ func BenchmarkRead(b *testing.B) {
 		name    string
 		tier    store.Tier
 		devices int
-		of      time.Duration
+		length  time.Duration
 	}{
 		{"24 h of 8 devices by the minute", store.Minute, 8, 24 * time.Hour},
 		{"a year of a device by the quarter of an hour", store.Quarter, 1, 365 * 24 * time.Hour},
 	} {
 		s := open(b, filepath.Join(b.TempDir(), "past.db"))
-		fill(b, s, q.tier, q.devices, q.of)
+		fill(b, s, q.tier, q.devices, q.length)
 		for _, columns := range [][]int{{store.DeviceColumns.Find("power_draw")}, nil} {
 			b.Run(fmt.Sprintf("%s, %d columns", q.name, len(columns)), func(b *testing.B) {
 				n, before := 0, cpu()
@@ -317,11 +317,11 @@ func BenchmarkSessionsOfAMonth(b *testing.B) {
 	random := rand.New(rand.NewPCG(1, 1))
 	batch := new(store.Batch)
 	for i := range 2 * 365 * 50 { // fifty a day
-		from := began.Add(time.Duration(i) * 24 * time.Hour / 50)
+		begin := began.Add(time.Duration(i) * 24 * time.Hour / 50)
 		batch.Sessions = append(batch.Sessions, store.Session{
-			SessionKey: store.SessionKey{Key: keyOf(i % 8), Boot: "b", PID: 1000 + random.IntN(1<<20), Started: from, Begin: from},
-			From:       from,
-			To:         from.Add(time.Duration(random.IntN(7200)) * time.Second), User: fmt.Sprint("user", i%20), Name: "python",
+			SessionKey: store.SessionKey{Key: keyOf(i % 8), Boot: "b", PID: 1000 + random.IntN(1<<20), Started: begin, Begin: begin},
+			From:       begin,
+			To:         begin.Add(time.Duration(random.IntN(7200)) * time.Second), User: fmt.Sprint("user", i%20), Name: "python",
 			Program: "train.py",
 			Command: "python train.py --learning-rate 3e-4 --batch 256", Container: "train", Outcome: store.Ended,
 			PeakMemory: gpu.Of(gpu.Bytes(random.Int64N(80 << 30))),
@@ -334,8 +334,8 @@ func BenchmarkSessionsOfAMonth(b *testing.B) {
 			n, before := 0, cpu()
 			for b.Loop() {
 				n = 0
-				from := began.AddDate(0, month, 0)
-				for _, err := range s.Sessions(b.Context(), store.Query{From: from, To: from.AddDate(0, 1, 0)}) {
+				begin := began.AddDate(0, month, 0)
+				for _, err := range s.Sessions(b.Context(), store.Query{From: begin, To: begin.AddDate(0, 1, 0)}) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -391,10 +391,10 @@ func BenchmarkSize(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		of := size.Tables[t.tier]
-		b.ReportMetric(float64(of.Bytes)/float64(of.Rows), "bytes/row/"+t.tier.String())
-		total += float64(of.Bytes) * float64(t.kept) / float64(t.wrote)
-		if info, err := os.Stat(file); err != nil || info.Size() < of.Bytes {
+		table := size.Tables[t.tier]
+		b.ReportMetric(float64(table.Bytes)/float64(table.Rows), "bytes/row/"+t.tier.String())
+		total += float64(table.Bytes) * float64(t.kept) / float64(t.wrote)
+		if info, err := os.Stat(file); err != nil || info.Size() < table.Bytes {
 			b.Fatal(info, err)
 		}
 	}

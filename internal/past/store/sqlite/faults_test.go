@@ -316,7 +316,7 @@ func TestALaterCatalog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has := r.Values[0].Count == 1; has != (n == 21) || r.Values[watts].Doubtful == has {
+		if found := r.Values[0].Count == 1; found != (n == 21) || r.Values[watts].Doubtful == found {
 			t.Errorf("row %d: %+v, %+v", n, r.Values[0], r.Values[watts])
 		}
 		n++

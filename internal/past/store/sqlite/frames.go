@@ -34,8 +34,8 @@ type keyFrame struct {
 func (w *frameWriter) forget() { clear(w.keys) }
 
 func (w *frameWriter) write(c *conn, device int64, f *store.Frame) error {
-	at := stamp(f.Time)
-	key, err := w.key(c, frameKey{device, quarterOf(at)}, f.Snapshot)
+	stamped := stamp(f.Time)
+	key, err := w.key(c, frameKey{device, quarterOf(stamped)}, f.Snapshot)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (w *frameWriter) write(c *conn, device int64, f *store.Frame) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.exec("INSERT OR REPLACE INTO frames (device, time, record) VALUES (?, ?, ?)", device, at, packed)
+	_, err = c.exec("INSERT OR REPLACE INTO frames (device, time, record) VALUES (?, ?, ?)", device, stamped, packed)
 	return err
 }
 
@@ -54,13 +54,13 @@ func (w *frameWriter) pack(record []byte, key *frames.Key) (packed []byte, err e
 }
 
 // key is the key frame of a quarter: the first frame that is written of it.
-func (w *frameWriter) key(c *conn, of frameKey, first []byte) (*frames.Key, error) {
-	if k := w.keys[of.device]; k.Key != nil && k.quarter == of.quarter {
+func (w *frameWriter) key(c *conn, place frameKey, first []byte) (*frames.Key, error) {
+	if k := w.keys[place.device]; k.Key != nil && k.quarter == place.quarter {
 		return k.Key, nil
 	}
 	var r frameReader
 	defer r.close()
-	key, err := r.readKey(context.Background(), c, of)
+	key, err := r.readKey(context.Background(), c, place)
 	if err != nil {
 		return nil, err
 	}
@@ -70,21 +70,21 @@ func (w *frameWriter) key(c *conn, of frameKey, first []byte) (*frames.Key, erro
 		if err != nil {
 			return nil, err
 		}
-		if _, err := c.exec("INSERT INTO key_frames (device, time, record) VALUES (?, ?, ?)", of.device, of.quarter, packed); err != nil {
+		if _, err := c.exec("INSERT INTO key_frames (device, time, record) VALUES (?, ?, ?)", place.device, place.quarter, packed); err != nil {
 			return nil, err
 		}
 	}
 	if w.keys == nil {
 		w.keys = map[int64]keyFrame{}
 	}
-	w.keys[of.device] = keyFrame{of.quarter, key}
+	w.keys[place.device] = keyFrame{place.quarter, key}
 	return key, nil
 }
 
 // A frameReader reads frames of one machine after another.
 type frameReader struct {
 	whole, beside frames.Unpacker // of key frames, and of the others
-	of            frameKey
+	place         frameKey
 	key           *frames.Key // of that
 }
 
@@ -94,10 +94,10 @@ func (r *frameReader) close() {
 }
 
 // readKey reads the key frame of a quarter; nil where there is none.
-func (r *frameReader) readKey(ctx context.Context, c *conn, of frameKey) (*frames.Key, error) {
+func (r *frameReader) readKey(ctx context.Context, c *conn, place frameKey) (*frames.Key, error) {
 	var packed []byte
 	const text = "SELECT record FROM key_frames WHERE device = ? AND time = ?"
-	err := c.query(ctx, text, []any{of.device, of.quarter}, func(row []driver.Value) error {
+	err := c.query(ctx, text, []any{place.device, place.quarter}, func(row []driver.Value) error {
 		packed = blob(row[0])
 		return nil
 	})
@@ -112,13 +112,13 @@ func (r *frameReader) readKey(ctx context.Context, c *conn, of frameKey) (*frame
 }
 
 // read returns the frame that is kept as packed.
-func (r *frameReader) read(ctx context.Context, c *conn, device, at int64, packed []byte) ([]byte, error) {
-	if of := (frameKey{device, quarterOf(at)}); r.key == nil || of != r.of {
-		key, err := r.readKey(ctx, c, of)
+func (r *frameReader) read(ctx context.Context, c *conn, device, stamped int64, packed []byte) ([]byte, error) {
+	if place := (frameKey{device, quarterOf(stamped)}); r.key == nil || place != r.place {
+		key, err := r.readKey(ctx, c, place)
 		if key == nil {
 			return nil, cmp.Or(err, fmt.Errorf("%w: the key frame of a frame is not there", store.ErrCorrupt))
 		}
-		r.of, r.key = of, key
+		r.place, r.key = place, key
 	}
 	return r.beside.Unpack(packed, r.key)
 }

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // writeUntilKilled says the number of each batch that is written.
 func writeUntilKilled(file string) error {
-	from, err := strconv.Atoi(os.Getenv(fromEnv))
+	first, err := strconv.Atoi(os.Getenv(fromEnv))
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func writeUntilKilled(file string) error {
 	if err != nil {
 		return err
 	}
-	for n := from; ; n++ {
+	for n := first; ; n++ {
 		if err := s.Write(ctx, numbered(n)); err != nil {
 			return err
 		}
@@ -63,22 +63,22 @@ func writeUntilKilled(file string) error {
 
 // numbered is a batch whose parts all tell its number. Some are large, which moves the log into the file.
 func numbered(n int) *store.Batch {
-	at := began.Add(time.Duration(n) * time.Second)
+	when := began.Add(time.Duration(n) * time.Second)
 	b := &store.Batch{
-		Events: []store.Event{{ID: strconv.Itoa(n), Key: keyOf(0), Time: at, Kind: "number"}},
-		Frames: []store.Frame{{Node: "node", Time: at, Snapshot: fmt.Appendf(nil, `{"number":%0500d}`, n)}},
-		Sessions: []store.Session{{SessionKey: store.SessionKey{Key: keyOf(0), PID: 1, Begin: began}, From: began, To: at,
+		Events: []store.Event{{ID: strconv.Itoa(n), Key: keyOf(0), Time: when, Kind: "number"}},
+		Frames: []store.Frame{{Node: "node", Time: when, Snapshot: fmt.Appendf(nil, `{"number":%0500d}`, n)}},
+		Sessions: []store.Session{{SessionKey: store.SessionKey{Key: keyOf(0), PID: 1, Begin: began}, From: began, To: when,
 			Outcome: store.Open}},
 	}
 	for i := range perBatch {
-		r := store.Row{Key: keyOf(i), Time: at, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
+		r := store.Row{Key: keyOf(i), Time: when, Readings: 1, Values: make([]store.Value, len(store.DeviceColumns))}
 		r.Values[0] = store.Value{Mean: float64(n), Count: 1}
 		b.Rows = append(b.Rows, r)
 	}
 	if n%20 == 0 {
 		w := newWalk(uint64(n))
 		for i := range 400 {
-			b.Rows = append(b.Rows, w.span(keyOf(n%perBatch), store.Minute, at.Add(-time.Duration(i)*time.Millisecond), 12))
+			b.Rows = append(b.Rows, w.span(keyOf(n%perBatch), store.Minute, when.Add(-time.Duration(i)*time.Millisecond), 12))
 		}
 	}
 	return b
@@ -110,11 +110,11 @@ func whole(t *testing.T, s *Store) int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		of := int(r.UUID[len(r.UUID)-1] - '0')
-		if r.Values[0].Mean != float64(rows[of]) {
-			t.Fatalf("row %d of %s is of %v", rows[of], r.UUID, r.Values[0].Mean)
+		device := int(r.UUID[len(r.UUID)-1] - '0')
+		if r.Values[0].Mean != float64(rows[device]) {
+			t.Fatalf("row %d of %s is of %v", rows[device], r.UUID, r.Values[0].Mean)
 		}
-		rows[of]++
+		rows[device]++
 	}
 	for _, rows := range rows {
 		if rows != n || frames != n {

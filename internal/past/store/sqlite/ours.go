@@ -55,28 +55,28 @@ func claimOf(file string) claim {
 	return others
 }
 
-// mayUse says why the file of a name must not be touched; to is the file itself, where the name is a link.
-func mayUse(name, to string) error {
-	switch c := claimOf(to); {
+// mayUse says why the file of a name must not be touched; target is the file itself, where the name is a link.
+func mayUse(name, target string) error {
+	switch c := claimOf(target); {
 	case c == others:
-		return foreign(to)
-	case c == unknown && name != to:
-		return foreignLink(name, to)
+		return foreign(target)
+	case c == unknown && name != target:
+		return foreignLink(name, target)
 	}
 	return nil // what is no database lies where gpuwhy keeps its own: it is set aside
 }
 
 // maySetAside says why a damaged file must not be renamed. Where a link leads, only a file that has our mark is ours.
-func maySetAside(name, to string) error {
-	if name != to && claimOf(to) != own {
-		return foreignLink(name, to)
+func maySetAside(name, target string) error {
+	if name != target && claimOf(target) != own {
+		return foreignLink(name, target)
 	}
-	return mayUse(name, to)
+	return mayUse(name, target)
 }
 
-func foreignLink(name, to string) error {
+func foreignLink(name, target string) error {
 	return &gpu.Advice{
-		What: fmt.Sprintf("%s is a link to %s, which is not a gpuwhy database: gpuwhy leaves it alone", name, to),
+		What: fmt.Sprintf("%s is a link to %s, which is not a gpuwhy database: gpuwhy leaves it alone", name, target),
 		Try:  "remove the link, or name another folder with --state-dir",
 	}
 }

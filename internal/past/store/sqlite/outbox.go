@@ -30,10 +30,10 @@ func (s *Store) LastParcel(ctx context.Context) (number int64, parcels int, byte
 }
 
 // Parcels reads the outbox.
-func (s *Store) Parcels(ctx context.Context, with store.Parts, most int) (all []store.Parcel, err error) {
+func (s *Store) Parcels(ctx context.Context, parts store.Parts, most int) (all []store.Parcel, err error) {
 	err = s.view(ctx, func(c *conn) error {
 		const some = "SELECT number, node, parts, data FROM outbox WHERE parts & ? <> 0 ORDER BY number LIMIT ?"
-		return c.query(ctx, some, []any{int64(with), most}, func(row []driver.Value) error {
+		return c.query(ctx, some, []any{int64(parts), most}, func(row []driver.Value) error {
 			all = append(all, store.Parcel{
 				Number: integer(row[0]), Node: text(row[1]), Parts: store.Parts(integer(row[2])), //nolint:gosec // as parcel wrote it
 				Data: slices.Clone(blob(row[3])),
@@ -64,7 +64,7 @@ func (s *Store) Posted(ctx context.Context, numbers []int64) (parcels int, bytes
 		parcels, bytes = 0, 0
 		return db.write.transact("BEGIN IMMEDIATE", func() error {
 			for _, n := range numbers {
-				has, err := db.write.number(ctx, "SELECT length(data) FROM outbox WHERE number = ?", n)
+				size, err := db.write.number(ctx, "SELECT length(data) FROM outbox WHERE number = ?", n)
 				if err != nil {
 					return err
 				}
@@ -72,7 +72,7 @@ func (s *Store) Posted(ctx context.Context, numbers []int64) (parcels int, bytes
 				if err != nil {
 					return err
 				}
-				parcels, bytes = parcels+int(removed), bytes+has
+				parcels, bytes = parcels+int(removed), bytes+size
 			}
 			return nil
 		})

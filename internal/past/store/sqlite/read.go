@@ -44,11 +44,11 @@ type device struct {
 }
 
 // devices are all in their order, or the one of a key.
-func devices(ctx context.Context, c *conn, of ...store.Key) (all []device, err error) {
+func devices(ctx context.Context, c *conn, keys ...store.Key) (all []device, err error) {
 	where := ""
 	var args []any
-	if len(of) > 0 {
-		where, args = " WHERE node = ? AND uuid = ?", []any{of[0].Node, of[0].UUID}
+	if len(keys) > 0 {
+		where, args = " WHERE node = ? AND uuid = ?", []any{keys[0].Node, keys[0].UUID}
 	}
 	err = c.query(ctx, selectDevices+where, args, func(row []driver.Value) error {
 		d := device{store.Device{Node: text(row[1]), UUID: text(row[2])}, integer(row[0])}
@@ -185,8 +185,8 @@ func newRowReader(q *store.Query, absent map[string][]string) *rowReader {
 			r.wanted, names = append(r.wanted, i), append(names, r.columns[i].Name)
 		}
 	}
-	const of = " WHERE device = ? AND time >= ? AND time < ? ORDER BY time"
-	r.query = "SELECT " + strings.Join(names, ", ") + " FROM " + r.name + of
+	const condition = " WHERE device = ? AND time >= ? AND time < ? ORDER BY time"
+	r.query = "SELECT " + strings.Join(names, ", ") + " FROM " + r.name + condition
 	return r
 }
 
@@ -326,12 +326,12 @@ func (f *filter) kinds(kinds []string) {
 // sharedText asks for one of a list of texts that are kept by their numbers.
 func (f *filter) sharedText(column string, list []string) {
 	var hashes, texts filter
-	var all, as []any
+	var all, values []any
 	for _, t := range list {
-		all, as = append(all, hashOf(t)), append(as, t)
+		all, values = append(all, hashOf(t)), append(values, t)
 	}
 	hashes.oneOf("hash", all)
-	texts.oneOf("text", as)
+	texts.oneOf("text", values)
 	f.add(column+" IN (SELECT id FROM texts WHERE "+hashes.conditions[0]+" AND "+texts.conditions[0]+")",
 		append(hashes.args, texts.args...)...)
 }
@@ -461,9 +461,9 @@ func (s *Store) Document(ctx context.Context, name string) (document []byte, err
 // Unsettled lists spans.
 func (s *Store) Unsettled(ctx context.Context, tier store.Tier, before time.Time) (out []store.Bucket, err error) {
 	err = s.view(ctx, func(c *conn) error {
-		_, to := bounds(&store.Query{To: before})
+		_, end := bounds(&store.Query{To: before})
 		const list = "SELECT d.node, d.uuid, u.time FROM unsettled u JOIN devices d ON d.id = u.device WHERE u.tier = ? AND u.time < ?"
-		return c.query(ctx, list, []any{tier.String(), to}, func(row []driver.Value) error {
+		return c.query(ctx, list, []any{tier.String(), end}, func(row []driver.Value) error {
 			out = append(out, store.Bucket{Key: store.Key{Node: text(row[0]), UUID: text(row[1])}, Tier: tier, Time: moment(row[2])})
 			return nil
 		})

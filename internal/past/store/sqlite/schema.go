@@ -34,16 +34,16 @@ type table struct {
 // tables by whether they are of machines, and tier.
 var tables = [2][len(store.Tiers)]table{newTables("device"), newTables("machine")}
 
-func newTables(of string) (tables [len(store.Tiers)]table) {
+func newTables(subject string) (tables [len(store.Tiers)]table) {
 	for i, tier := range store.Tiers {
-		tables[i] = newTable(of, tier)
+		tables[i] = newTable(subject, tier)
 	}
 	return tables
 }
 
-func newTable(of string, tier store.Tier) table {
-	t := table{name: of + "_" + tier.String(), tier: tier, columns: store.DeviceColumns}
-	if of == "machine" {
+func newTable(subject string, tier store.Tier) table {
+	t := table{name: subject + "_" + tier.String(), tier: tier, columns: store.DeviceColumns}
+	if subject == "machine" {
 		t.columns = store.MachineColumns
 	}
 	names := append([]string{"device"}, t.fixed()...)
@@ -53,10 +53,10 @@ func newTable(of string, tier store.Tier) table {
 		}
 	}
 	values := " VALUES (?" + strings.Repeat(", ?", len(names)-1) + ")"
-	into := "INSERT OR REPLACE INTO " + t.name + " (" + strings.Join(names, ", ") + ")"
-	t.insert, t.deliver = into+values, into+values
+	insert := "INSERT OR REPLACE INTO " + t.name + " (" + strings.Join(names, ", ") + ")"
+	t.insert, t.deliver = insert+values, insert+values
 	if tier != store.Raw {
-		t.deliver = into + " SELECT ?" + strings.Repeat(", ?", len(names)-1) +
+		t.deliver = insert + " SELECT ?" + strings.Repeat(", ?", len(names)-1) +
 			" WHERE NOT EXISTS (SELECT 1 FROM " + t.name + " WHERE device = ?1 AND time = ?2 AND readings > ?4)" // as fixed says
 	}
 	return t
@@ -80,15 +80,15 @@ func (t *table) fixed() []string {
 // keeps reports whether the tier has a quantity.
 func (t *table) keeps(i int) bool { return t.tier == store.Raw || t.columns[i].Spans }
 
-// migrate brings the file to the structure of this version; has is that of the file, 0 for a new one.
-func migrate(ctx context.Context, file string, c *conn, has int64) error {
+// migrate brings the file to the structure of this version; version is that of the file, 0 for a new one.
+func migrate(ctx context.Context, file string, c *conn, version int64) error {
 	knows, err := newest()
 	switch {
 	case err != nil:
 		return err
-	case has > knows:
-		return newer(file, has, knows)
-	case has < knows:
+	case version > knows:
+		return newer(file, version, knows)
+	case version < knows:
 		if err := up(ctx, file); err != nil {
 			return err
 		}
@@ -96,9 +96,9 @@ func migrate(ctx context.Context, file string, c *conn, has int64) error {
 	return c.transact("BEGIN IMMEDIATE", func() error { return addColumns(ctx, c) })
 }
 
-func newer(file string, has, knows int64) error {
+func newer(file string, version, knows int64) error {
 	return &gpu.Advice{
-		What: fmt.Sprintf("a newer gpuwhy wrote %s: it has version %d, and this gpuwhy knows version %d", file, has, knows),
+		What: fmt.Sprintf("a newer gpuwhy wrote %s: it has version %d, and this gpuwhy knows version %d", file, version, knows),
 		Try:  "start the newer gpuwhy, or name another folder with --state-dir", Err: store.ErrNewer,
 	}
 }
@@ -120,11 +120,11 @@ func up(ctx context.Context, file string) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
-	from, err := fs.Sub(migrations, "migrations")
+	folder, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, from, goose.WithDisableGlobalRegistry(true))
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, folder, goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}

@@ -105,18 +105,18 @@ const mostLinks = 40
 // and what belongs to it lies beside it. The file need not be there.
 func resolved(name string) (string, error) {
 	for file, links := name, 0; links < mostLinks; links++ {
-		to, err := os.Readlink(file)
+		target, err := os.Readlink(file)
 		if err != nil {
 			return file, nil //nolint:nilerr // it is no link, or whoever opens it finds out why not
 		}
-		if !filepath.IsAbs(to) {
+		if !filepath.IsAbs(target) {
 			dir, err := filepath.EvalSymlinks(filepath.Dir(file))
 			if err != nil {
 				return "", err
 			}
-			to = filepath.Join(dir, to)
+			target = filepath.Join(dir, target)
 		}
-		file = to
+		file = target
 	}
 	return "", &fs.PathError{Op: "open", Path: name, Err: syscall.ELOOP}
 }
@@ -151,15 +151,15 @@ func (db *database) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	has, err := db.write.number(ctx, "SELECT count(*) FROM sqlite_schema")
+	objects, err := db.write.number(ctx, "SELECT count(*) FROM sqlite_schema")
 	if err != nil {
 		return err
 	}
-	if has > 0 && mark != application {
+	if objects > 0 && mark != application {
 		return foreign(db.file)
 	}
 	var version int64
-	if has == 0 {
+	if objects == 0 {
 		// There is nothing to lose yet, and waiting for the disk some times would keep the program from its first answer.
 		if err := db.write.run("PRAGMA synchronous = off"); err != nil {
 			return err

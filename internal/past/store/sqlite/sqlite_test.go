@@ -56,10 +56,10 @@ func TestALinkToAFile(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "a", "past.db")
-	for link, to := range map[string]string{
+	for link, target := range map[string]string{
 		"b/past.db": "../a/past.db", "b/again.db": "past.db", "b/whole.db": file, "e": "c/d", "c/d/past.db": "../../a/past.db", "b/loop.db": "loop.db",
 	} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,20 +101,20 @@ func TestALinkToAnotherProgramsFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	of := func(what string) string { return filepath.Join(dir, what) }
-	sqliteOf(of("marked"), "application_id = 7")
-	sqliteOf(of("plain"))
-	sqliteOf(of("damaged"))
-	if err := errors.Join(os.Truncate(of("damaged"), 5000), os.WriteFile(of("text"), bytes.Repeat([]byte("root:x:0:0\n"), 1000), 0o600), os.WriteFile(of("short"), []byte("x"), 0o600)); err != nil {
+	path := func(what string) string { return filepath.Join(dir, what) }
+	sqliteOf(path("marked"), "application_id = 7")
+	sqliteOf(path("plain"))
+	sqliteOf(path("damaged"))
+	if err := errors.Join(os.Truncate(path("damaged"), 5000), os.WriteFile(path("text"), bytes.Repeat([]byte("root:x:0:0\n"), 1000), 0o600), os.WriteFile(path("short"), []byte("x"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, what := range []string{"marked", "plain", "damaged", "text", "short"} {
-		before, err := os.ReadFile(of(what))
+		before, err := os.ReadFile(path(what))
 		if err != nil {
 			t.Fatal(err)
 		}
 		folder := filepath.Join(t.TempDir(), "state")
-		if err := errors.Join(os.Mkdir(folder, 0o700), os.Symlink(of(what), filepath.Join(folder, "past.db"))); err != nil {
+		if err := errors.Join(os.Mkdir(folder, 0o700), os.Symlink(path(what), filepath.Join(folder, "past.db"))); err != nil {
 			t.Fatal(err)
 		}
 		s, err := Open(t.Context(), Options{File: filepath.Join(folder, "past.db"), Log: slog.New(slog.DiscardHandler), Now: time.Now})
@@ -125,22 +125,22 @@ func TestALinkToAnotherProgramsFile(t *testing.T) {
 		if advice, ok := errors.AsType[*gpu.Advice](err); err != nil && (!ok || !strings.Contains(advice.Try, "--state-dir")) {
 			t.Errorf("%s: %v", what, err)
 		}
-		after, err := os.ReadFile(of(what))
+		after, err := os.ReadFile(path(what))
 		if err != nil || !bytes.Equal(before, after) {
 			t.Errorf("%s was changed: %v", what, err)
 		}
 	}
 	// A link to our own, damaged or not, is fine.
-	file := of("past.db")
+	file := path("past.db")
 	filled(t, file, 30)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.WriteFile(file, whole[:len(whole)/2], 0o600), os.Symlink(file, of("link.db"))); err != nil {
+	if err := errors.Join(os.WriteFile(file, whole[:len(whole)/2], 0o600), os.Symlink(file, path("link.db"))); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, of("link.db"))
+	s := open(t, path("link.db"))
 	if s.Aside() == "" {
 		t.Error("our own damaged file was not set aside")
 	}

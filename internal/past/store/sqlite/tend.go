@@ -130,9 +130,9 @@ func (s *Store) Size(ctx context.Context) (size store.Size, err error) {
 		if err != nil {
 			return err
 		}
-		add := func(name string, least, most string, of ...string) error {
+		add := func(name string, least, most string, names ...string) error {
 			t := store.TableSize{Name: name}
-			for _, tree := range of {
+			for _, tree := range names {
 				t.Rows, t.Bytes = t.Rows+trees[tree].rows, t.Bytes+trees[tree].bytes
 			}
 			oldest, err := c.number(ctx, least)
@@ -156,13 +156,13 @@ func (s *Store) Size(ctx context.Context) (size store.Size, err error) {
 		texts := trees["texts"]
 		texts.rows = 0 // which are no sessions
 		trees["texts"] = texts
-		for _, of := range []struct{ name, least, most, trees string }{
+		for _, kind := range []struct{ name, least, most, trees string }{
 			{"frames", endOf("min", "frames"), endOf("max", "frames"), "frames key_frames"},
 			{"sessions", "SELECT min(since) FROM sessions", "SELECT max(until) FROM sessions", "sessions texts"},
 			{"causes", "SELECT min(since) FROM causes", "SELECT max(until) FROM causes", "causes"},
 			{"events", "SELECT min(time) FROM events", "SELECT max(time) FROM events", "events"},
 		} {
-			if err := add(of.name, of.least, of.most, strings.Fields(of.trees)...); err != nil {
+			if err := add(kind.name, kind.least, kind.most, strings.Fields(kind.trees)...); err != nil {
 				return err
 			}
 		}

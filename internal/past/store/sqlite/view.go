@@ -70,7 +70,7 @@ func viewAdvice(file string, err error) error {
 // asExpected makes sure that the file is ours, and has the tables that this version wants. It returns the columns that these lack, by table:
 // an older gpuwhy did not know these quantities, and there is no value of them.
 func (db *database) asExpected(ctx context.Context, c *conn) (absent map[string][]string, err error) {
-	has, err := c.number(ctx, "SELECT count(*) FROM sqlite_schema")
+	objects, err := c.number(ctx, "SELECT count(*) FROM sqlite_schema")
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (db *database) asExpected(ctx context.Context, c *conn) (absent map[string]
 	switch {
 	case err != nil:
 		return nil, err
-	case has == 0:
+	case objects == 0:
 		return nil, &fs.PathError{Op: "open", Path: db.file, Err: fs.ErrNotExist} // somebody has only just made the file
 	case mark != application:
 		return nil, foreign(db.file)
@@ -87,13 +87,13 @@ func (db *database) asExpected(ctx context.Context, c *conn) (absent map[string]
 	if err != nil {
 		return nil, err
 	}
-	has, err = c.number(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied")
+	objects, err = c.number(ctx, "SELECT max(version_id) FROM goose_db_version WHERE is_applied")
 	switch {
 	case err != nil:
 		return nil, err
-	case has > knows:
-		return nil, newer(db.file, has, knows)
-	case has < knows:
+	case objects > knows:
+		return nil, newer(db.file, objects, knows)
+	case objects < knows:
 		return nil, older(db.file)
 	}
 	missing, err := missing(ctx, c)

@@ -217,10 +217,10 @@ func (w *writer) span(columns store.Columns, r *store.Row) {
 // mostCount is the number of readings that the most quantities of a span have. That of a device that was lost meanwhile is less
 // than that of the row.
 func mostCount(columns store.Columns, r *store.Row) int {
-	has, most := map[int]int{}, r.Readings
+	spans, most := map[int]int{}, r.Readings
 	for i := range min(len(columns), len(r.Values)) {
 		if n := r.Values[i].Count; columns[i].Spans && n > 0 {
-			if has[n]++; has[n] > has[most] || has[n] == has[most] && n == r.Readings {
+			if spans[n]++; spans[n] > spans[most] || spans[n] == spans[most] && n == r.Readings {
 				most = n
 			}
 		}
@@ -240,11 +240,11 @@ func (w *writer) pack(c *store.Column, v *store.Value) driver.Value {
 	case least == mean && most == mean:
 		return mean
 	}
-	from := len(w.packed)
+	begin := len(w.packed)
 	w.packed = binary.AppendVarint(w.packed, mean)
 	w.packed = binary.AppendUvarint(w.packed, uint64(mean-least)) //nolint:gosec // unpack takes it back
 	w.packed = binary.AppendUvarint(w.packed, uint64(most-mean))  //nolint:gosec // unpack takes it back
-	return w.packed[from:]
+	return w.packed[begin:]
 }
 
 // unpack reads what pack made; ok is false where it is absent.

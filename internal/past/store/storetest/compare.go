@@ -156,15 +156,15 @@ func batch(r *rapid.T) *store.Batch {
 		b.Frames = append(b.Frames, frame(key.Draw(r, "of").Node, moment(r, "at"), i+g.IntN(100)))
 	}
 	for range count("sessions") {
-		from := moment(r, "from")
-		e := session(key.Draw(r, "of"), g.IntN(3), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
+		begin := moment(r, "from")
+		e := session(key.Draw(r, "of"), g.IntN(3), begin, begin.Add(time.Duration(g.IntN(200))*time.Minute))
 		vary(g, store.Sessions, &e)
 		e.Outcome = []store.Outcome{store.Open, store.Ended}[g.IntN(2)]
 		b.Sessions = append(b.Sessions, e)
 	}
 	for range count("causes") {
-		from := moment(r, "from")
-		c := cause(key.Draw(r, "of"), word(), from, from.Add(time.Duration(g.IntN(200))*time.Minute))
+		begin := moment(r, "from")
+		c := cause(key.Draw(r, "of"), word(), begin, begin.Add(time.Duration(g.IntN(200))*time.Minute))
 		vary(g, store.Causes, &c)
 		b.Causes = append(b.Causes, c)
 	}
@@ -189,8 +189,8 @@ func batch(r *rapid.T) *store.Batch {
 	return b
 }
 
-func row(g *rand.Rand, k store.Key, tier store.Tier, at time.Time) store.Row {
-	r := reading(k, at, nil)
+func row(g *rand.Rand, k store.Key, tier store.Tier, t time.Time) store.Row {
+	r := reading(k, t, nil)
 	r.Tier, r.State = tier, []gpu.State{gpu.StateOK, gpu.StateOK, gpu.StateLost, ""}[g.IntN(4)]
 	if tier != store.Raw {
 		r.Readings = 1 + g.IntN(12)

@@ -40,8 +40,8 @@ type frameKey struct {
 
 type causeKey struct {
 	store.Key
-	id   string
-	from time.Time
+	id    string
+	began time.Time
 }
 
 // NewModel returns an empty one.
@@ -89,7 +89,7 @@ func (m *Model) Write(ctx context.Context, b *store.Batch) error {
 	}
 	for _, r := range b.Rows {
 		r = asKept(r)
-		if has, ok := m.rows[rowKey{r.Key, r.Tier, r.Time}]; ok && b.Delivered && has.Readings > r.Readings {
+		if kept, ok := m.rows[rowKey{r.Key, r.Tier, r.Time}]; ok && b.Delivered && kept.Readings > r.Readings {
 			continue
 		}
 		m.rows[rowKey{r.Key, r.Tier, r.Time}] = r
@@ -182,11 +182,11 @@ func (m *Model) rename(from, to string) {
 }
 
 // move gives what belongs to devices that have moved the key of where they are now.
-func move[K comparable, V any](all map[K]V, moved map[store.Key]store.Key, of func(K) store.Key, to func(*K, *V, store.Key)) {
+func move[K comparable, V any](all map[K]V, moved map[store.Key]store.Key, keyOf func(K) store.Key, change func(*K, *V, store.Key)) {
 	for k, v := range maps.Clone(all) {
-		if next, moves := moved[of(k)]; moves {
+		if next, moves := moved[keyOf(k)]; moves {
 			delete(all, k)
-			to(&k, &v, next)
+			change(&k, &v, next)
 			all[k] = v
 		}
 	}
@@ -266,12 +266,12 @@ func compareDevices(a, b store.Device) int {
 }
 
 // pick yields what a query asks for of a map, sorted.
-func pick[K comparable, V any](ctx context.Context, m *Model, of map[K]V, wanted func(*V) bool,
+func pick[K comparable, V any](ctx context.Context, m *Model, all map[K]V, wanted func(*V) bool,
 	order func(a, b V) int) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var found []V
 		m.mu.Lock()
-		for _, v := range of {
+		for _, v := range all {
 			if wanted(&v) {
 				found = append(found, v)
 			}
@@ -337,7 +337,7 @@ func (m *Model) Frames(ctx context.Context, q store.Query) iter.Seq2[store.Frame
 
 // Sessions yields sessions.
 func (m *Model) Sessions(ctx context.Context, q store.Query) iter.Seq2[store.Session, error] {
-	is := func(want string, has ...string) bool { return want == "" || slices.Contains(has, want) }
+	is := func(want string, known ...string) bool { return want == "" || slices.Contains(known, want) }
 	wanted := func(s *store.Session) bool {
 		return concerns(&q, s.Key) && overlaps(&q, s.From, s.To) && (!q.Open || s.Outcome == store.Open) &&
 			is(q.User, s.User) && is(q.Name, s.Name, s.Program) && is(q.Job, s.Job) && is(q.Pod, s.Pod)
@@ -455,9 +455,9 @@ func (m *Model) Size(context.Context) (store.Size, error) {
 	return s, nil
 }
 
-func timesOf[K comparable, V any](of map[K]V, ends func(V) (from, to time.Time, ok bool)) iter.Seq2[time.Time, time.Time] {
+func timesOf[K comparable, V any](all map[K]V, ends func(V) (from, to time.Time, ok bool)) iter.Seq2[time.Time, time.Time] {
 	return func(yield func(time.Time, time.Time) bool) {
-		for _, v := range of {
+		for _, v := range all {
 			if from, to, ok := ends(v); ok && !yield(from, to) {
 				return
 			}

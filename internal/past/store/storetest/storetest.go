@@ -129,12 +129,12 @@ func equal[V any](t tester, what string, want, got V) {
 }
 
 // reading is a raw row with values by the names of their columns.
-func reading(k store.Key, at time.Time, values map[string]float64) store.Row {
+func reading(k store.Key, when time.Time, values map[string]float64) store.Row {
 	columns, state := store.DeviceColumns, gpu.StateOK
 	if k.UUID == "" {
 		columns, state = store.MachineColumns, ""
 	}
-	row := store.Row{Key: k, Time: at, Readings: 1, State: state, Values: make([]store.Value, len(columns))}
+	row := store.Row{Key: k, Time: when, Readings: 1, State: state, Values: make([]store.Value, len(columns))}
 	for name, v := range values {
 		row.Values[columns.Find(name)] = store.Value{Least: v, Mean: v, Most: v, Count: 1}
 	}
@@ -201,13 +201,13 @@ func spansAreReadBack(t *testing.T, s store.Store) {
 	}
 	equal(t, "readings", nil, read(t, s.Rows(t.Context(), store.Query{})))
 	// What is not in spans is left out of them.
-	with := reading(gpu0, instant(30*time.Minute), map[string]float64{"power_draw": 5, "memory_total": 7})
-	with.Tier = store.Minute
-	without := with
-	without.Values = slices.Clone(with.Values)
+	complete := reading(gpu0, instant(30*time.Minute), map[string]float64{"power_draw": 5, "memory_total": 7})
+	complete.Tier = store.Minute
+	without := complete
+	without.Values = slices.Clone(complete.Values)
 	without.Values[total] = store.Value{}
-	write(t, s, &store.Batch{Rows: []store.Row{with}})
-	equal(t, "a span", []store.Row{without}, read(t, s.Rows(t.Context(), store.Query{Tier: store.Minute, From: with.Time})))
+	write(t, s, &store.Batch{Rows: []store.Row{complete}})
+	equal(t, "a span", []store.Row{without}, read(t, s.Rows(t.Context(), store.Query{Tier: store.Minute, From: complete.Time})))
 }
 
 func resolutionOfColumns(t *testing.T, s store.Store) {
@@ -293,12 +293,12 @@ func comparePIDs(a, b store.Session) int {
 }
 
 // frame is one that is not a snapshot: a store does not look into frames.
-func frame(node string, at time.Time, n int) store.Frame {
+func frame(node string, when time.Time, n int) store.Frame {
 	record := fmt.Appendf(nil, `{"frame":%d,"devices":[`, n)
 	for i := range 40 {
 		record = fmt.Appendf(record, `{"index":%d,"watts":%d,"name":"NVIDIA H100 80GB HBM3"},`, i, 100+(i*n)%300)
 	}
-	return store.Frame{Node: node, Time: at, Snapshot: append(record, 0, 0xff, '\n')}
+	return store.Frame{Node: node, Time: when, Snapshot: append(record, 0, 0xff, '\n')}
 }
 
 func devicesThatAreOnlyNamed(t *testing.T, s store.Store) {
@@ -482,14 +482,14 @@ func deliveredLate(t *testing.T, s store.Store) {
 func rangesOfTime(t *testing.T, s store.Store) {
 	var b store.Batch
 	for i := range 6 {
-		from := instant(time.Duration(i) * time.Minute)
-		span := reading(gpu0, from, nil)
+		begin := instant(time.Duration(i) * time.Minute)
+		span := reading(gpu0, begin, nil)
 		span.Tier = store.Minute
-		b.Rows = append(b.Rows, reading(gpu0, from, nil), span, reading(here, from, nil))
-		b.Frames = append(b.Frames, frame("here", from, i))
-		b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i), Key: gpu0, Time: from})
-		b.Sessions = append(b.Sessions, session(gpu0, i, from, from.Add(time.Minute)))
-		b.Causes = append(b.Causes, cause(gpu0, fmt.Sprint(i), from, from.Add(time.Minute)))
+		b.Rows = append(b.Rows, reading(gpu0, begin, nil), span, reading(here, begin, nil))
+		b.Frames = append(b.Frames, frame("here", begin, i))
+		b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i), Key: gpu0, Time: begin})
+		b.Sessions = append(b.Sessions, session(gpu0, i, begin, begin.Add(time.Minute)))
+		b.Causes = append(b.Causes, cause(gpu0, fmt.Sprint(i), begin, begin.Add(time.Minute)))
 	}
 	short := session(gpu0, 99, instant(2*time.Minute), instant(2*time.Minute)) // an instant
 	b.Sessions = append(b.Sessions, short)
@@ -549,20 +549,20 @@ func filters(t *testing.T, s store.Store) {
 	both(&store.Batch{Devices: []store.Device{{Node: "here", UUID: "GPU-0", Index: 1}, {Node: "here", UUID: "GPU-1", Index: 0}}})
 	users, kinds := []string{"mchen", "root", ""}, []string{"xid", "state", "alert_firing"}
 	for i := range 30 {
-		from, k := instant(time.Duration(i)*time.Minute), keys[i%len(keys)]
-		e := session(k, i, from, from.Add(3*time.Minute))
+		begin, k := instant(time.Duration(i)*time.Minute), keys[i%len(keys)]
+		e := session(k, i, begin, begin.Add(3*time.Minute))
 		e.User, e.Name, e.Program, e.Job, e.Pod = users[i%3], []string{"python", "sh"}[i%2], []string{"train.py", "python"}[i/2%2],
 			[]string{"", "slurm:7"}[i/3%2], []string{"", "a/b"}[i/5%2]
-		c := cause(k, "c", from, from.Add(3*time.Minute))
+		c := cause(k, "c", begin, begin.Add(3*time.Minute))
 		c.Kind, c.Open = kinds[i%3], i%4 == 0
 		if i%4 == 0 {
 			e.Outcome = store.Open
 		}
 		both(&store.Batch{
-			Rows: []store.Row{reading(k, from, map[string]float64{[]string{"power_draw",
-				"cpu_percent"}[btoi(k.UUID == "")]: float64(i)})}, Frames: []store.Frame{frame(k.Node, from, i)},
+			Rows: []store.Row{reading(k, begin, map[string]float64{[]string{"power_draw",
+				"cpu_percent"}[btoi(k.UUID == "")]: float64(i)})}, Frames: []store.Frame{frame(k.Node, begin, i)},
 			Sessions: []store.Session{e}, Causes: []store.Cause{c},
-			Events: []store.Event{{ID: fmt.Sprint(i), Key: k, Time: from, Kind: kinds[i/3%3]}},
+			Events: []store.Event{{ID: fmt.Sprint(i), Key: k, Time: begin, Kind: kinds[i/3%3]}},
 		})
 	}
 	var asked []store.Query
@@ -616,11 +616,11 @@ func btoi(b bool) int {
 func stoppedEarly(t *testing.T, s store.Store) {
 	var b store.Batch
 	for i := range 100 {
-		from := instant(time.Duration(i) * time.Second)
-		b.Rows, b.Frames = append(b.Rows, reading(gpu0, from, nil)), append(b.Frames, frame("here", from, i))
-		b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i), Key: gpu0, Time: from})
-		b.Sessions, b.Causes = append(b.Sessions, session(gpu0, i, from, from)),
-			append(b.Causes, cause(gpu0, fmt.Sprint(i), from, from))
+		begin := instant(time.Duration(i) * time.Second)
+		b.Rows, b.Frames = append(b.Rows, reading(gpu0, begin, nil)), append(b.Frames, frame("here", begin, i))
+		b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i), Key: gpu0, Time: begin})
+		b.Sessions, b.Causes = append(b.Sessions, session(gpu0, i, begin, begin)),
+			append(b.Causes, cause(gpu0, fmt.Sprint(i), begin, begin))
 	}
 	write(t, s, &b)
 	ctx := t.Context()
@@ -656,25 +656,25 @@ func one[V any](all iter.Seq2[V, error]) bool {
 }
 
 func documents(t *testing.T, s store.Store) {
-	has := func(name string, want []byte) {
+	wantDocument := func(name string, want []byte) {
 		t.Helper()
 		if got, err := s.Document(t.Context(), name); err != nil || !bytes.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
 		}
 	}
-	has("alerts", nil)
+	wantDocument("alerts", nil)
 	long := bytes.Repeat([]byte{0, 1, 0xfe}, 1<<19)
 	write(t, s, &store.Batch{Documents: map[string][]byte{"alerts": []byte(`{"a":1}`), "floors": long, "none": nil}})
-	has("alerts", []byte(`{"a":1}`))
-	has("floors", long)
-	has("none", nil)
+	wantDocument("alerts", []byte(`{"a":1}`))
+	wantDocument("floors", long)
+	wantDocument("none", nil)
 	write(t, s, &store.Batch{Documents: map[string][]byte{"alerts": []byte("2"), "floors": {}}})
-	has("alerts", []byte("2"))
-	has("floors", nil)
+	wantDocument("alerts", []byte("2"))
+	wantDocument("floors", nil)
 	write(t, s, &store.Batch{Documents: map[string][]byte{store.Identity: []byte("first"), store.FleetNames: []byte("first")}})
 	write(t, s, &store.Batch{Documents: map[string][]byte{store.Identity: []byte("second"), store.FleetNames: []byte("second")}})
-	has(store.Identity, []byte("first"))
-	has(store.FleetNames, []byte("second"))
+	wantDocument(store.Identity, []byte("first"))
+	wantDocument(store.FleetNames, []byte("second"))
 }
 
 // A machine that has got another name keeps its past. What both names have stays apart.
@@ -710,7 +710,7 @@ func unsettled(t *testing.T, s store.Store) {
 	}
 	write(t, s, &store.Batch{Unsettled: []store.Bucket{b(gpu0, store.Minute, 0), b(gpu0, store.Minute, time.Minute),
 		b(here, store.Minute, 0), b(gpu0, store.Quarter, 0), b(gpu0, store.SixHours, 0)}})
-	has := func(tier store.Tier, before time.Time, want ...store.Bucket) {
+	wantUnsettled := func(tier store.Tier, before time.Time, want ...store.Bucket) {
 		t.Helper()
 		got, err := s.Unsettled(t.Context(), tier, before)
 		if err != nil {
@@ -718,18 +718,18 @@ func unsettled(t *testing.T, s store.Store) {
 		}
 		equal(t, "unsettled", want, slices.SortedFunc(slices.Values(got), compareBuckets))
 	}
-	has(store.Minute, time.Time{}, b(here, store.Minute, 0), b(gpu0, store.Minute, 0), b(gpu0, store.Minute, time.Minute))
-	has(store.Minute, instant(time.Minute), b(here, store.Minute, 0), b(gpu0, store.Minute, 0))
-	has(store.Minute, instant(0))
-	has(store.Quarter, instant(time.Hour), b(gpu0, store.Quarter, 0))
+	wantUnsettled(store.Minute, time.Time{}, b(here, store.Minute, 0), b(gpu0, store.Minute, 0), b(gpu0, store.Minute, time.Minute))
+	wantUnsettled(store.Minute, instant(time.Minute), b(here, store.Minute, 0), b(gpu0, store.Minute, 0))
+	wantUnsettled(store.Minute, instant(0))
+	wantUnsettled(store.Quarter, instant(time.Hour), b(gpu0, store.Quarter, 0))
 	write(t, s, &store.Batch{
 		Settled: []store.Bucket{b(gpu0, store.Minute, 0), b(gpu1, store.Minute, 0), b(gpu0, store.Quarter, 0),
 			b(far0, store.Minute, 0)},
 		Unsettled: []store.Bucket{b(gpu0, store.Minute, 0), b(gpu1, store.Quarter, 0)},
 	})
-	has(store.Minute, time.Time{}, b(here, store.Minute, 0), b(gpu0, store.Minute, time.Minute))
-	has(store.Quarter, time.Time{}, b(gpu1, store.Quarter, 0))
-	has(store.SixHours, time.Time{}, b(gpu0, store.SixHours, 0))
+	wantUnsettled(store.Minute, time.Time{}, b(here, store.Minute, 0), b(gpu0, store.Minute, time.Minute))
+	wantUnsettled(store.Quarter, time.Time{}, b(gpu1, store.Quarter, 0))
+	wantUnsettled(store.SixHours, time.Time{}, b(gpu0, store.SixHours, 0))
 }
 
 func compareBuckets(a, b store.Bucket) int {
@@ -755,23 +755,23 @@ func forget(t *testing.T, s store.Store) {
 	const day = 24 * time.Hour
 	var b store.Batch
 	for i := range 40 {
-		from := instant(time.Duration(i)*12*time.Hour + time.Duration(i)*time.Second)
+		begin := instant(time.Duration(i)*12*time.Hour + time.Duration(i)*time.Second)
 		for _, k := range []store.Key{here, gpu0, far0} {
 			for _, tier := range store.Tiers {
-				r := reading(k, from, nil)
+				r := reading(k, begin, nil)
 				r.Tier = tier
-				b.Rows, b.Unsettled = append(b.Rows, r), append(b.Unsettled, store.Bucket{Key: k, Tier: tier, Time: from})
+				b.Rows, b.Unsettled = append(b.Rows, r), append(b.Unsettled, store.Bucket{Key: k, Tier: tier, Time: begin})
 			}
 		}
-		b.Frames = append(b.Frames, frame("here", from, i), frame("here", from.Add(time.Second), i+1))
-		b.Sessions = append(b.Sessions, session(gpu0, i, from, from.Add(day)))
+		b.Frames = append(b.Frames, frame("here", begin, i), frame("here", begin.Add(time.Second), i+1))
+		b.Sessions = append(b.Sessions, session(gpu0, i, begin, begin.Add(day)))
 		for _, severity := range []string{"", store.Info, "critical"} {
-			b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i, severity), Key: gpu0, Time: from, Severity: severity})
+			b.Events = append(b.Events, store.Event{ID: fmt.Sprint(i, severity), Key: gpu0, Time: begin, Severity: severity})
 		}
 		for _, lasts := range []time.Duration{
 			0, time.Minute - time.Millisecond, time.Minute, 15*time.Minute - time.Millisecond, 15 * time.Minute, day,
 		} {
-			b.Causes = append(b.Causes, cause(gpu0, fmt.Sprint(i, lasts), from, from.Add(lasts)))
+			b.Causes = append(b.Causes, cause(gpu0, fmt.Sprint(i, lasts), begin, begin.Add(lasts)))
 		}
 	}
 	b.Documents = map[string][]byte{"floors": []byte("{}")}
@@ -807,9 +807,9 @@ func forgetInAQuarter(t *testing.T, s store.Store) {
 	}
 	write(t, s, &store.Batch{Frames: frames})
 	for i := range frames {
-		r, from := store.Retention{store.Raw: 0}, frames[i].Time
-		forgetAll(t, s, r, from)
-		equal(t, fmt.Sprintf("frames since number %d", i), frames[i:], read(t, s.Frames(t.Context(), store.Query{From: from})))
+		r, begin := store.Retention{store.Raw: 0}, frames[i].Time
+		forgetAll(t, s, r, begin)
+		equal(t, fmt.Sprintf("frames since number %d", i), frames[i:], read(t, s.Frames(t.Context(), store.Query{From: begin})))
 	}
 }
 
@@ -817,11 +817,11 @@ func forgetInAQuarter(t *testing.T, s store.Store) {
 func forgotten(t tester, m, s store.Store, r store.Retention, now time.Time) {
 	t.Helper()
 	want, got := everything(t, m), everything(t, s)
-	left := func(what string, at, cutoff time.Time) bool {
-		if at.Before(cutoff.Add(-24 * time.Hour)) {
-			t.Fatalf("%s of %v is left, and is forgotten before %v", what, at, cutoff)
+	left := func(what string, when, cutoff time.Time) bool {
+		if when.Before(cutoff.Add(-24 * time.Hour)) {
+			t.Fatalf("%s of %v is left, and is forgotten before %v", what, when, cutoff)
 		}
-		return at.Before(cutoff)
+		return when.Before(cutoff)
 	}
 	for i := range got.Rows {
 		got.Rows[i] = slices.DeleteFunc(got.Rows[i], func(row store.Row) bool {
@@ -912,11 +912,11 @@ func checkAndCompact(t *testing.T, s store.Store) {
 func readersBesideAWriter(t *testing.T, s store.Store) {
 	const batches, readers = 60, 6
 	pair := func(i int) *store.Batch {
-		from := instant(time.Duration(i) * time.Second)
+		begin := instant(time.Duration(i) * time.Second)
 		return &store.Batch{
-			Rows: []store.Row{reading(gpu0, from, map[string]float64{"power_draw": float64(i)}), reading(gpu1, from, nil),
-				reading(far0, from, nil)},
-			Events: []store.Event{{ID: fmt.Sprint(i), Key: gpu0, Time: from}, {ID: fmt.Sprint(i, "b"), Key: far0, Time: from}},
+			Rows: []store.Row{reading(gpu0, begin, map[string]float64{"power_draw": float64(i)}), reading(gpu1, begin, nil),
+				reading(far0, begin, nil)},
+			Events: []store.Event{{ID: fmt.Sprint(i), Key: gpu0, Time: begin}, {ID: fmt.Sprint(i, "b"), Key: far0, Time: begin}},
 		}
 	}
 	write(t, s, pair(0))
