@@ -28,7 +28,7 @@ func (o *Outlook) next(now time.Time, d *gpu.Device, cooling *explain.Cooldown) 
 	} else {
 		soon(f, "memory full", "The memory of "+name+" will be full")
 	}
-	soon(&o.LimitReached, "slows itself down", name+" will be hot enough to slow itself down")
+	soon(&o.LimitReached, "slowed by heat", name+" will reach its slowdown temperature")
 	if cooling != nil && cooling.Begun.Equal(o.cooling) && cooling.Left.Present() {
 		soon(&o.Quiet, "quiet", name+" will be quiet")
 	}

@@ -47,14 +47,14 @@ const (
 var shown = map[explain.Kind]string{
 	explain.Work:          "{who} ran on {gpu}",
 	explain.Lost:          "{gpu} was lost",
-	explain.NotAnswering:  "{gpu} did not answer",
-	explain.NeedsAction:   "the driver asked for a reset of {gpu}, or similar",
+	explain.NotAnswering:  "{gpu} was not answering",
+	explain.NeedsAction:   "{gpu} needed attention, according to the driver",
 	explain.LimitedByHeat: "heat slowed {gpu} down",
 	explain.FanFailing:    "the fan of {gpu} did not turn as it should",
 	explain.FanUnreadable: "the driver could not read the fan of {gpu}",
-	explain.Unexplained:   "{gpu} drew power that no process explains",
+	explain.Unexplained:   "{gpu} drew power that no process explained",
 	explain.HeldAwake:     "{gpu} was held awake{by} without work",
-	explain.DriverError:   "the driver reported an error of {gpu}",
+	explain.DriverError:   "{gpu} had a driver error",
 }
 
 // Why tells what went on between two times. names says how people call a device, such as "GPU 3". Times in sentences are

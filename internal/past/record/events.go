@@ -44,10 +44,11 @@ type throttle struct {
 // throttles are the kinds of throttling.
 var throttles = [...]struct {
 	name    string
+	text    string // after "GPU 0 is "
 	reasons gpu.ClockEventReasons
 }{
-	{"heat", gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal},
-	{"power", gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake},
+	{"heat", "slowed by heat", gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal},
+	{"power", "held back by power", gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake},
 }
 
 // observeChanges finds what happened to a device since its reading before.
@@ -247,13 +248,13 @@ const phaseBegins, phaseEnds = "begins", "ends"
 
 func throttling(key store.Key, d *gpu.Device, i int, phase string, at time.Time) store.Event {
 	by := throttles[i].name
-	text := fmt.Sprintf("%s is slowed down by %s.", explain.DeviceName(d), by)
+	text := fmt.Sprintf("%s is %s.", explain.DeviceName(d), throttles[i].text)
 	return eventOf(key, kindThrottling, by+" "+phase, at, severityInfo, text, map[string]string{"by": by, "phase": phase})
 }
 
 func throttlingEnds(key store.Key, d *gpu.Device, i int, since, at time.Time) store.Event {
 	by := throttles[i].name
-	text := fmt.Sprintf("%s is no longer slowed down by %s.", explain.DeviceName(d), by)
+	text := fmt.Sprintf("%s is no longer %s.", explain.DeviceName(d), throttles[i].text)
 	data := map[string]any{"by": by, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": at.Sub(since).Seconds()}
 	return eventOf(key, kindThrottling, by+" "+phaseEnds, at, severityInfo, text, data)
 }
