@@ -75,7 +75,7 @@ func TestPastPage(t *testing.T) {
 	if len(d.Lanes) != 3 || d.Lanes[0].Reading != "10–30\u00a0W" || !strings.Contains(d.Lanes[0].Field.Says, "Power of GPU 0: 10") {
 		t.Errorf("a lane that nobody has is there, or %+v", d.Lanes[0])
 	}
-	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "Nothing was read for 3\u00a0h 0\u00a0min in total.") {
+	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "No readings for 3\u00a0h 0\u00a0min in total.") {
 		t.Errorf("%q", says)
 	}
 	if b := d.Who.Bands; len(b) != 2 || d.More != "+3 more" || b[0].Left != "0.00%" || b[0].Room != "75.00%" || b[0].Began || b[1].Width == "0" || d.Who.Pixels != "18" {
