@@ -253,7 +253,7 @@ func TestThePictureIsUsed(t *testing.T) {
 
 	p.visit("?from=6h&tz=UTC")
 	p.keys(kb.Home, "shift "+kb.PageDown, "shift "+kb.PageDown, kb.Enter)
-	p.until(map[string]string{"from": "2026-03-29T04:00:00Z", "to": "2026-03-29T05:12:00Z"}, "true")
+	p.until(map[string]string{"from": "2026-03-29T04:00:00Z", "to": "2026-03-29T05:12:00Z"}, `document.querySelector("h1").textContent.includes("05:12")`)
 	p.keys(kb.Home, kb.PageDown)
 	p.Until(`document.querySelector("#past-picture .cursor") !== null`)
 	p.Do(chromedp.NavigateBack())

@@ -268,7 +268,7 @@ func TestQuestionsThatCantBeRead(t *testing.T) {
 		"/api/gpu/history?step=soon":                                      "is not a valid step",
 		"/api/gpu/history?from=-1d&step=1":                                "more than 20,000 points",
 		"/api/gpu/history?gpu=first":                                      "is neither a GPU's index nor its UUID",
-		"/api/gpu/sessions?tz=Moon":                                       "there is no time zone",
+		"/api/gpu/sessions?tz=Moon":                                       "unknown time zone",
 		"/api/gpu/usage?by=moon":                                          "is not a way to sum usage",
 		"/api/events?format=xml":                                          "there is no format",
 		"/api/gpu/readings?tier=5m":                                       `there is no tier "5m" (did you mean "15m"?): use raw, 1m, 15m or 6h`,

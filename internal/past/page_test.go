@@ -129,7 +129,7 @@ func TestThePictureHasTheBusiest(t *testing.T) {
 	if text = pastText(t, sites, q); !strings.Contains(text, `class="beside" d="M`) || !strings.Contains(text, "<strong>GPU\u00a05</strong>") {
 		t.Error("what it is compared with is not there")
 	}
-	if !strings.Contains(text, "Who used what: GPU\u00a03 and GPU\u00a05") || !strings.Contains(text, `data-label="difference"`) {
+	if !strings.Contains(text, "Who used what: GPU\u00a03 and GPU\u00a05") || !strings.Contains(text, `data-label="Difference"`) {
 		t.Error("who used what in both is not there")
 	}
 	q.Compare = &past.Comparison{Name: "the day before", From: q.From.AddDate(0, 0, -1)}
@@ -143,7 +143,7 @@ func TestTheMachineAsItWas(t *testing.T) {
 	sites, q := drawn(t, hour(t))
 	q.At = pastNow.Add(-9 * time.Minute)
 	text := pastText(t, sites, q)
-	if !strings.Contains(text, "It was read at 11:50:00.") || !strings.Contains(text, "Saturday, 14 March 2026, 11:51:00") || !strings.Contains(text, `class="headline"`) {
+	if !strings.Contains(text, "not as it is now, read at 11:50:00.") || !strings.Contains(text, "Saturday, 14 March 2026, 11:51:00") || !strings.Contains(text, `class="headline"`) {
 		t.Error("it is not shown")
 	}
 	if !strings.Contains(text, "/past?at=2026-03-14T11%3A50%3A45Z") || !strings.Contains(text, "play=60") {
@@ -153,7 +153,7 @@ func TestTheMachineAsItWas(t *testing.T) {
 		t.Error("the time that is shown does not lead")
 	}
 	q.At = pastNow.Add(-time.Hour)
-	if text = pastText(t, sites, q); !strings.Contains(text, "Nothing is kept of n at that time.") || strings.Contains(text, `class="headline"`) {
+	if text = pastText(t, sites, q); !strings.Contains(text, "Nothing is stored for n at that time.") || strings.Contains(text, `class="headline"`) {
 		t.Error("it is not said that nothing is kept")
 	}
 }
@@ -181,7 +181,7 @@ func TestThePastWithoutADatabase(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error is returned")
 	}
-	if text := rendered(t, page); !strings.Contains(text, "The database can&#39;t be reached.") || !strings.Contains(text, "start it") {
+	if text := rendered(t, page); !strings.Contains(text, "The database can&#39;t be reached.") || !strings.Contains(text, "Start it.") {
 		t.Errorf("the advice is missing: %s", text)
 	}
 }
@@ -204,7 +204,7 @@ func TestHowMuchIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range both() {
-		if want := `What is kept of the past</a> takes 1 B, and about 1 B when it is full`; !strings.Contains(text, want) {
+		if want := `Stored history</a> takes 1 B, about 1 B when full`; !strings.Contains(text, want) {
 			t.Errorf("%s does not say how much is kept", name)
 		}
 	}

@@ -58,7 +58,7 @@ func TestHosts(t *testing.T) {
 // A name that no request can have is refused, with what to write.
 func TestNoHosts(t *testing.T) {
 	for entry, says := range map[string]string{
-		`"gpu.example"`: "leave the quotes out", "'gpu.example'": "leave the quotes out", "a.example b.example": "give each name by itself", "a.example;b.example": "by itself",
+		`"gpu.example"`: "leave the quotes out", "'gpu.example'": "leave the quotes out", "a.example b.example": "give each name separately", "a.example;b.example": "give each name separately",
 		"gpu.example\r": "letters, digits, dashes and dots", "http://gpu.example": "letters, digits", "gpu[0-9].example": "letters, digits", "*": "letters", "*.": "empty", "": "empty",
 		"gpu.*.example": "letters", "gpu:http": "letters",
 	} {

@@ -2,6 +2,7 @@ package wire_test
 
 import (
 	"bytes"
+	"crypto/sha512"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -268,7 +269,11 @@ func TestADeltaIsBesideItsOwnWholeState(t *testing.T) {
 func TestWhatIsAllNewIsWhole(t *testing.T) {
 	t.Parallel()
 	e := wire.NewEncoder(nil)
-	a, b := insight.Of(fixture.Workstation()), insight.Of(fixture.Server())
+	other := fixture.Server()
+	for i := range other.Devices { // nothing that the first machine has
+		other.Devices[i].Processes = gpu.Of([]gpu.Process{{PID: 100 + i, Facts: gpu.ProcessFacts{Command: gpu.Of(fmt.Sprintf("%x", sha512.Sum512([]byte{byte(i)})))}}})
+	}
+	a, b := insight.Of(fixture.Workstation()), insight.Of(other)
 	for i, tt := range []struct {
 		m     *insight.Moment
 		whole bool

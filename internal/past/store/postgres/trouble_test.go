@@ -197,13 +197,13 @@ func TestTheServerIsAwayForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		advised(t, write(1), store.ErrGone, "goes on by itself")
+		advised(t, write(1), store.ErrGone, "continues by itself")
 	}
 	for _, err := range s.Rows(t.Context(), store.Query{}) {
-		advised(t, err, store.ErrGone, "goes on by itself")
+		advised(t, err, store.ErrGone, "continues by itself")
 	}
 	_, err := s.Devices(t.Context())
-	advised(t, err, store.ErrGone, "goes on by itself")
+	advised(t, err, store.ErrGone, "continues by itself")
 	other := open(t, postgres.Config{URL: srv.URL("postgres", "postgres")}) // one that has never reached it
 	_, err = other.Size(t.Context())
 	advised(t, err, store.ErrGone, "check that it runs")
@@ -286,7 +286,7 @@ func TestTheServerHangs(t *testing.T) {
 	answers.Lock()
 	err := hasty.Write(t.Context(), rowsOf("n", 8, begin.Add(time.Second)))
 	answers.Unlock()
-	advised(t, err, store.ErrGone, "does not answer")
+	advised(t, err, store.ErrGone, "is not answering")
 	if err := s.Write(t.Context(), rowsOf("n", 8, begin.Add(time.Second))); err != nil {
 		t.Fatal(err)
 	}
@@ -379,9 +379,9 @@ func TestANewerGpuwhyWroteIt(t *testing.T) {
 	}
 	srv.Exec(t, db, "INSERT INTO gpuwhy.goose_db_version (version_id, is_applied) VALUES (999, true)")
 	s := open(t, postgres.Config{URL: srv.URL(db, "postgres")})
-	advised(t, s.Write(t.Context(), rowsOf("n", 1, begin)), store.ErrNewer, "update this one")
+	advised(t, s.Write(t.Context(), rowsOf("n", 1, begin)), store.ErrNewer, "update this gpuwhy")
 	_, err := s.Devices(t.Context())
-	advised(t, err, store.ErrNewer, "update this one")
+	advised(t, err, store.ErrNewer, "update this gpuwhy")
 }
 
 // Two that write as the same owner would end each other's sessions: the second is refused until the first has ended.
@@ -497,11 +497,11 @@ func TestView(t *testing.T) {
 	nothing := tables()
 	s := view()
 	_, err := s.Devices(t.Context())
-	says(err, "there is no past on")
+	says(err, "there is no history on")
 	_, err = s.Size(t.Context())
 	says(err, `in the schema "gpuwhy"`)
 	says(s.Check(t.Context()), "search_path")
-	says(s.Compact(t.Context()), "there is no past on")
+	says(s.Compact(t.Context()), "there is no history on")
 	if n := tables(); n != nothing {
 		t.Errorf("%d tables and columns where there were %d", n, nothing)
 	}
@@ -515,9 +515,9 @@ func TestView(t *testing.T) {
 	if err := s.Compact(t.Context()); err != nil {
 		t.Error(err)
 	}
-	advised(t, s.Write(t.Context(), rowsOf("a", 3, begin)), store.ErrReadOnly, "read alone")
+	advised(t, s.Write(t.Context(), rowsOf("a", 3, begin)), store.ErrReadOnly, "open for reading only")
 	_, err = s.Forget(t.Context(), store.Retention{store.Raw: time.Hour}, time.Now())
-	advised(t, err, store.ErrReadOnly, "read alone")
+	advised(t, err, store.ErrReadOnly, "open for reading only")
 	if n := count(t, s, store.Query{}); n != 2 {
 		t.Errorf("%d rows", n)
 	}
@@ -525,7 +525,7 @@ func TestView(t *testing.T) {
 	srv.Exec(t, database, "ALTER TABLE gpuwhy.device_raw DROP COLUMN power_draw")
 	had := tables()
 	_, err = view().Devices(t.Context())
-	says(err, "an older gpuwhy made the tables")
+	says(err, "an older gpuwhy created the tables")
 	if n := tables(); n != had {
 		t.Errorf("%d tables and columns where there were %d", n, had)
 	}
