@@ -83,12 +83,12 @@ func (p *Past) why(ctx context.Context, q store.Query, names func(store.Key) str
 	return t.tell(ctx, p, names)
 }
 
-// long is the longest span whose story always has all causes, and measures work by readings. Of a longer one that has many the story has
-// only those that lasted a quarter of an hour, but for what was broken: shorter ones of long ago are forgotten. How busy work kept a
-// device is told from the sessions then.
+// long is the longest span whose story always has all causes and measures work by readings. For a longer span with more than many causes, the
+// story has only faults and causes that lasted at least a quarter of an hour, because shorter ones of long ago are no longer stored. Utilization
+// then comes from the sessions.
 const long, many = 31 * 24 * time.Hour, 2500
 
-// broken are the kinds of which every cause counts, and lasting those that tell of work and rest.
+// broken are the kinds whose causes all count; lasting are the kinds about work and idling.
 var broken, lasting = kindsOf(true), append(kindsOf(false), string(explain.CoolingDown))
 
 func kindsOf(brokenOnes bool) (kinds []string) {
