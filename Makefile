@@ -103,7 +103,7 @@ soak: needs-test ## run tests that take minutes: the page over 10,000 updates, a
 faults: ## cause every fault in docs/reliability.md in the running program, and write there what it did
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
-check: generate fmt lint test cross chart ## run what a reviewer runs: generate (no diff), format, vet, lint, race tests, benchmarks compile
+check: generate fmt lint test cross chart ## run what a reviewer runs: generate (no diff), format, vet, lint, race tests, each benchmark once
 	@git diff --exit-code --stat -- '*_templ.go' static/colors.css static/dist go.mod go.sum || { echo 'generated code differs from the committed code: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 

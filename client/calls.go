@@ -209,3 +209,8 @@ func SilenceAlerts(r SilenceRequest) Call[Silence] {
 func EndSilence(silence string) Call[Nothing] {
 	return change[Nothing](http.MethodDelete, "/api/silences"+segment(silence), nil)
 }
+
+// TestTarget sends a test message to a target, named as in the alert rules file.
+func TestTarget(target string) Call[Nothing] {
+	return change[Nothing](http.MethodPost, "/api/targets"+segment(target)+"/test", nil)
+}

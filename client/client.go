@@ -33,6 +33,8 @@ var (
 	ErrNobody = errors.New("nothing is listening there")
 	// ErrForeign is wrapped in errors if something else answers, such as another program, a proxy or a sign-in.
 	ErrForeign = errors.New("the answer is not gpuwhy's")
+	// ErrUnsaved is returned, together with the answer, for a change that is in effect and that a restart of gpuwhy would lose.
+	ErrUnsaved error = &gpu.Advice{What: "the change is in effect, but gpuwhy could not save it to its state directory", Try: "check the free space there and gpuwhy's log: it will retry, and a restart before then loses the change"}
 )
 
 // Content types of answers.
@@ -141,8 +143,8 @@ func newProblem(answer *http.Response, body []byte) *Problem {
 	return p
 }
 
-// Copy sends the request and writes the answer as it arrives, however long it is. After an error, what has been written is
-// only a part of the answer.
+// Copy sends the request and writes the answer as it arrives, however long it is. After an error other than [ErrUnsaved], what has
+// been written is only a part of the answer.
 func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 	answer, err := c.send(ctx, r)
 	if err != nil {
@@ -153,15 +155,27 @@ func (c *Client) Copy(ctx context.Context, w io.Writer, r Request) error {
 		return c.instead(answer)
 	}
 	_, err = io.Copy(w, answer.Body)
+	if err == nil && answer.StatusCode == http.StatusAccepted {
+		err = ErrUnsaved
+	}
 	return err
 }
 
 // answeredBy reports whether an answer is the requested one. Only 200 answers a question: networks with a sign-in page answer
-// everything with 204. A change may also be answered with what it created, or with nothing.
+// everything with 204. A change may also be answered with what it created, or with nothing, and may not be saved yet.
 func (r *Request) answeredBy(answer *http.Response) bool {
-	code := answer.StatusCode
-	return code == http.StatusNoContent && !r.reads() ||
-		(code == http.StatusOK || code == http.StatusCreated && !r.reads()) && strings.HasPrefix(answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON))
+	typed := strings.HasPrefix(answer.Header.Get("Content-Type"), cmp.Or(r.Type, TypeJSON))
+	switch answer.StatusCode {
+	case http.StatusOK:
+		return typed
+	case http.StatusCreated:
+		return typed && !r.reads()
+	case http.StatusAccepted: // without a type if it would be 204
+		return (typed || answer.Header.Get("Content-Type") == "") && !r.reads()
+	case http.StatusNoContent:
+		return !r.reads()
+	}
+	return false
 }
 
 // instead is the error for an answer that is not the requested one.
@@ -218,14 +232,15 @@ func Do[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 
 func once[A any](ctx context.Context, c *Client, call Call[A]) (*A, error) {
 	var body bytes.Buffer
-	if err := c.Copy(ctx, &limited{&body, longestAnswer}, call.Request); err != nil {
+	err := c.Copy(ctx, &limited{&body, longestAnswer}, call.Request)
+	if err != nil && !errors.Is(err, ErrUnsaved) {
 		return nil, err
 	}
-	answer, err := call.Decode(body.Bytes())
-	if err != nil {
-		return nil, c.foreign(err)
+	answer, unread := call.Decode(body.Bytes())
+	if unread != nil {
+		return nil, c.foreign(unread)
 	}
-	return answer, nil
+	return answer, err
 }
 
 // limited writes only a limited number of bytes.

@@ -69,10 +69,11 @@ func (f *file) Validate(*kong.Application) error {
 	return nil
 }
 
-// Resolve returns the file's value of a flag, unless its variable is set.
+// Resolve returns the file's value of a flag, unless its variable is set. A flag without a variable is no setting, but an argument of
+// an action.
 func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	value, ok := f.values[flag.Name]
-	if !ok {
+	if !ok || len(flag.Tag.Envs) == 0 {
 		return nil, nil //nolint:nilnil // kong's way to say that there is none
 	}
 	for _, name := range flag.Tag.Envs {

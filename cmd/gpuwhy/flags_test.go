@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -33,6 +34,11 @@ func words(leaf *kong.Node) []string {
 			args = append(args, p.EnumSlice()[0])
 		case p.Required:
 			args = append(args, "x")
+		}
+	}
+	for _, flag := range leaf.Flags {
+		if flag.Required {
+			args = append(args, "--"+flag.Name+"="+cmp.Or(map[string]string{"DURATION": "1h", "NUMBER": "1"}[flag.PlaceHolder], "x"))
 		}
 	}
 	return args
@@ -187,10 +193,14 @@ func settingsTable(app *kong.Application, group string) string {
 		}
 		var takers []string
 		for _, leaf := range leaves {
-			if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag.Name }) {
+			if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == flag.Name && len(f.Envs) > 0 }) {
 				takers = append(takers, leaf.Path())
+				if leaf.Parent.Name == "do" { // the commands of actions have the same settings
+					takers[len(takers)-1] = leaf.Parent.Name
+				}
 			}
 		}
+		takers = slices.Compact(takers)
 		initial, meaning := "", strings.ReplaceAll(flag.Help, "|", `\|`)
 		if flag.Default != "" {
 			initial = "`" + flag.Default + "`"

@@ -36,7 +36,7 @@ type topCommand struct {
 	blank      func() any // a new value of its type, with nothing set
 }
 
-// blank is the only way to make a command, so that none keeps settings of an earlier command line.
+// blank makes a command, so that none keeps settings of an earlier command line.
 func blank[T any]() any { return new(T) }
 
 // commands are all commands, in the order of the help.
@@ -54,6 +54,7 @@ var commands = []topCommand{
 	{"capture", "Record this machine for a bug report, as a folder of plain files without the names of people and programs.", blank[captureCommand]},
 	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},
 	{"check-config", "Check whether gpuwhy would start with these settings and alert rules.", blank[checkConfigCommand]},
+	{"do", "Do what the dashboard's buttons do, such as acknowledge and silence alerts, in a running gpuwhy.", newDo},
 	{"notify", "Test the targets that alerts are sent to.", blank[notifyCommand]},
 	{"fleet", "Let machines join a fleet, list them, and remove them.", blank[fleetCommand]},
 	{"version", "Print the version, as --version does.", blank[versionCommand]},

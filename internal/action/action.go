@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -39,8 +40,38 @@ type Action struct {
 	Form Form
 	// Event is the socket message that requests it; nil: there is none.
 	Event *apidoc.Event
+	// Command requests it from a shell. Every action with an HTTP address has one.
+	Command Command
 
 	Doc
+}
+
+// Targeted reports whether the HTTP address names a target.
+func (a *Action) Targeted() bool { return strings.Contains(a.HTTP, a.Target.inAddress()) }
+
+// Request returns the method and the escaped path of the HTTP address for a target. The target does not matter if the action is not
+// [Action.Targeted].
+func (a *Action) Request(target string) (method, path string) {
+	method, path, _ = strings.Cut(a.HTTP, " ")
+	return method, strings.Replace(path, a.Target.inAddress(), url.PathEscape(target), 1)
+}
+
+// A Command is how a shell requests an action: gpuwhy do NAME TARGET, with a flag for each argument.
+type Command struct {
+	Name string // "acknowledge"; no two actions have the same
+	// Done tells people what was done, from the answer as JSON; see [Tell]. nil: the description of the answer does.
+	Done func(answer []byte) (string, error)
+}
+
+// Tell makes a [Command.Done] from a function of the answer, whose text has no final line break.
+func Tell[A any](tell func(answer *A) string) func([]byte) (string, error) {
+	return func(text []byte) (string, error) {
+		answer := new(A)
+		if err := json.Unmarshal(text, answer); err != nil {
+			return "", fmt.Errorf("the answer can't be read: %w", err)
+		}
+		return tell(answer), nil
+	}
 }
 
 // A Form is what a browser sends where no script runs.
@@ -76,6 +107,9 @@ type Kind struct {
 	Name  string           // "alert"
 	Param apidoc.Parameter // names the target in an address
 }
+
+// inAddress is the place of the target in an HTTP address.
+func (k *Kind) inAddress() string { return "{" + k.Param.Name + "}" }
 
 // Node is the kind of a machine, by its name.
 var Node = Kind{"node", apidoc.InPath("node", "Name of the machine.", "workstation")}

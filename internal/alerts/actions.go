@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
@@ -17,13 +19,17 @@ import (
 var (
 	Alert   = action.Kind{Name: "alert", Param: apidoc.InPath("id", "The alert's alert_id.", "high_gpu_usage-GPU-4090c0de-0000-4000-8000-000000000001-1773500966535")}
 	Silence = action.Kind{Name: "silence", Param: apidoc.InPath("id", "The silence's silence_id.", "silence-1")}
+	Target  = action.Kind{Name: "target", Param: apidoc.InPath("name", "The target's name in the alert rules file.", "phone")}
 )
 
 // The refusals.
 var (
-	unknown  = &action.Refusal{Code: "unknown", Status: http.StatusNotFound, What: alert.ErrUnknown.Error(), Try: "see /api/alerts for open alerts and active silences"}
-	reported = &action.Refusal{Code: "reported", Status: http.StatusConflict, What: "the alert can't be dismissed: " + alert.ErrReported.Error(), Try: "it ends on its own; acknowledge or silence it until then"}
-	tooMany  = &action.Refusal{Code: "too_many", Status: http.StatusConflict, What: "there are too many silences", Try: "end some of them"}
+	unknown       = &action.Refusal{Code: "unknown", Status: http.StatusNotFound, What: alert.ErrUnknown.Error(), Try: "see /api/alerts for open alerts and active silences"}
+	reported      = &action.Refusal{Code: "reported", Status: http.StatusConflict, What: "the alert can't be dismissed: " + alert.ErrReported.Error(), Try: "it ends on its own; acknowledge or silence it until then"}
+	tooMany       = &action.Refusal{Code: "too_many", Status: http.StatusConflict, What: "there are too many silences", Try: "end some of them"}
+	unknownTarget = &action.Refusal{Code: "no_target", Status: http.StatusNotFound, What: notify.ErrNoTarget.Error(), Try: "see the notifications at /alerts?tab=told for the names of the targets"}
+	// notAccepted has a reason added; see [Room.testTarget].
+	notAccepted = &action.Refusal{Code: "not_accepted", Status: http.StatusBadGateway, What: "the target did not accept the message", Try: "check its address in the alert rules file"}
 
 	badDuration = &action.Refusal{
 		Code: "duration", Status: http.StatusUnprocessableEntity, What: "duration_seconds must be from 1 to 31622400, which is 366 days",
@@ -57,6 +63,7 @@ func (r *Room) Actions() []action.Action {
 	list := []action.Action{
 		{
 			ID: "acknowledgeAlert", Target: Alert, Func: action.Takes(r.acknowledge), HTTP: "POST /api/alerts/{id}/acknowledge",
+			Command: action.Command{Name: "acknowledge", Done: tellAlert("Acknowledged")},
 			Doc: action.Doc{
 				Summary: "Acknowledge an alert",
 				Text:    "Targets are not reminded of it. It keeps firing, and they are told when it is over.",
@@ -66,6 +73,7 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "acknowledgeAlerts", Target: Alert, Func: action.Takes(r.acknowledgeSeveral), HTTP: "POST /api/alerts/acknowledge",
+			Command: action.Command{Name: "acknowledge-several", Done: action.Tell(tellAlerts)},
 			Doc: action.Doc{
 				Summary: "Acknowledge several alerts",
 				Body:    apidoc.Body{Example: "note_of_several", Required: true},
@@ -75,6 +83,7 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "silenceSeveralAlerts", Target: Alert, Func: action.Takes(r.silenceSeveral), HTTP: "POST /api/alerts/silence",
+			Command: action.Command{Name: "silence-several", Done: action.Tell(tellSilences)},
 			Doc: action.Doc{
 				Summary: "Silence several alerts",
 				Text:    "Makes one silence per alert, for its rule and its GPU, as /api/silences would. If that would be too many silences, it makes none.",
@@ -85,7 +94,8 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "withdrawAcknowledgment", Target: Alert, Func: action.Takes(r.withdraw), HTTP: "DELETE /api/alerts/{id}/acknowledge",
-			Form: action.Form{HTTP: "POST /api/alerts/{id}/unacknowledge", Summary: "Withdraw an acknowledgment"},
+			Form:    action.Form{HTTP: "POST /api/alerts/{id}/unacknowledge", Summary: "Withdraw an acknowledgment"},
+			Command: action.Command{Name: "unacknowledge", Done: tellAlert("No longer acknowledged")},
 			Doc: action.Doc{
 				Summary: "Withdraw an acknowledgment",
 				Answer:  done("The current alert.", contract.Alert{}, "alert"),
@@ -94,7 +104,8 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "dismissAlert", Target: Alert, Func: action.Takes(r.dismiss), HTTP: "DELETE /api/alerts/{id}",
-			Form: action.Form{HTTP: "POST /api/alerts/{id}/dismiss", Summary: "Dismiss an alert"},
+			Form:    action.Form{HTTP: "POST /api/alerts/{id}/dismiss", Summary: "Dismiss an alert"},
+			Command: action.Command{Name: "dismiss", Done: tellAlert("Dismissed")},
 			Doc: action.Doc{
 				Summary: "Dismiss an alert",
 				Text:    "Only for an alert in the state no_data: its GPU no longer reports the value, perhaps because it was removed.",
@@ -104,6 +115,7 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "silenceAlert", Target: Alert, Func: action.Takes(r.silenceOne), HTTP: "POST /api/alerts/{id}/silence",
+			Command: action.Command{Name: "silence", Done: action.Tell(tellSilence)},
 			Doc: action.Doc{
 				Summary: "Silence an alert",
 				Text:    "Makes a silence for its rule and its GPU, as /api/silences would.",
@@ -114,6 +126,7 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "silenceAlerts", Target: Silence, Func: action.Takes(r.silence), HTTP: "POST /api/silences",
+			Command: action.Command{Name: "silence-matching", Done: action.Tell(tellSilence)},
 			Doc: action.Doc{
 				Summary: "Silence alerts",
 				Text:    "The alerts still fire and viewers see them, but targets get no messages. Alerts that still fire when the silence ends are sent then.",
@@ -124,11 +137,22 @@ func (r *Room) Actions() []action.Action {
 		},
 		{
 			ID: "endSilence", Target: Silence, Func: action.Takes(r.endSilence), HTTP: "DELETE /api/silences/{id}",
-			Form: action.Form{HTTP: "POST /api/silences/{id}/end", Summary: "End a silence"},
+			Form:    action.Form{HTTP: "POST /api/silences/{id}/end", Summary: "End a silence"},
+			Command: action.Command{Name: "end-silence"},
 			Doc: action.Doc{
 				Summary: "End a silence",
 				Answer:  apidoc.Answer{Status: http.StatusNoContent, Description: "The silence has ended."},
 				Refuses: []action.Refused{{Refusal: unknown, Means: "There is no such silence."}},
+			},
+		},
+		{
+			ID: "testTarget", Target: Target, Func: action.Takes(r.testTarget), HTTP: "POST /api/targets/{name}/test",
+			Command: action.Command{Name: "test-target"},
+			Doc: action.Doc{
+				Summary: "Send a test message to a target",
+				Text:    "Targets are those to whom messages about alerts are sent. The message is sent at once and does not wait for others. It takes at most 20 seconds.",
+				Answer:  apidoc.Answer{Status: http.StatusNoContent, Description: "The target accepted the message."},
+				Refuses: []action.Refused{{Refusal: unknownTarget, Means: "There is no such target."}, {Refusal: notAccepted, Means: "The target did not accept the message, and why."}},
 			},
 		},
 		// What hubs request from the program that has the alerts.
@@ -139,6 +163,46 @@ func (r *Room) Actions() []action.Action {
 		list[i].Form.Lists, list[i].Form.Numbers, list[i].Form.Back = []string{"alert_ids"}, []string{"duration_seconds"}, back
 	}
 	return list
+}
+
+// tellAlert says what was done about an alert.
+func tellAlert(done string) func([]byte) (string, error) {
+	return action.Tell(func(a *contract.Alert) string { return done + ": " + a.Message })
+}
+
+func tellAlerts(s *contract.SeveralAlerts) string {
+	var lines []string
+	for _, a := range s.Alerts {
+		lines = append(lines, "Acknowledged: "+a.Message)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func tellSilences(s *contract.Silences) string {
+	var lines []string
+	for i := range s.Silences {
+		lines = append(lines, tellSilence(&s.Silences[i]))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// tellSilence says what a silence is about, until when, and how to end it earlier.
+func tellSilence(s *contract.Silence) string {
+	about := "all rules"
+	if s.Rule != "" {
+		about = "rule " + s.Rule
+	}
+	if s.GPUUUID != "" {
+		about += ", GPU " + s.GPUUUID
+	}
+	if s.Node != "" {
+		about += ", machine " + s.Node
+	}
+	until := s.Until
+	if t, err := time.Parse(time.RFC3339, until); err == nil {
+		until = t.Local().Format("2006-01-02 15:04 MST")
+	}
+	return "Silenced until " + until + ": " + about + ". To end it earlier: gpuwhy do end-silence " + s.ID
 }
 
 func done(description string, value any, example string) apidoc.Answer {
@@ -289,4 +353,17 @@ func (r *Room) putInForce(ctx context.Context, c *action.Call, list []alert.Sile
 
 func (r *Room) endSilence(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
 	return nil, refusal(r.unsilence(ctx, c, c.Target))
+}
+
+func (r *Room) testTarget(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	err := r.notifier.Test(ctx, c.Target)
+	switch {
+	case err == nil:
+		return nil, nil //nolint:nilnil // there is nothing to say
+	case errors.Is(err, notify.ErrNoTarget):
+		return nil, unknownTarget
+	}
+	why := *notAccepted
+	why.What += ": " + err.Error()
+	return nil, &why
 }

@@ -7,10 +7,20 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/strictjson"
 )
+
+// Actions returns the actions that every program declares, for what requests them from outside. They can't be run.
+func Actions() (all []action.Action) {
+	for _, p := range []part.Actor{new(alerts.Room), new(reading.Room)} {
+		all = append(all, p.Actions()...)
+	}
+	return all
+}
 
 // socketActs returns the actions that have a socket message.
 func (a *App) socketActs() (acts []hub.Act) {

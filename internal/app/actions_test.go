@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,11 +62,28 @@ func TestActionsNeedAccess(t *testing.T) {
 					continue
 				}
 				w := httptest.NewRecorder()
-				r := httptest.NewRequest(method, strings.Replace(path, "{id}", "none", 1), nil).WithContext(ctx)
+				r := httptest.NewRequest(method, strings.Replace(path, "{"+declared.Target.Param.Name+"}", "none", 1), nil).WithContext(ctx)
 				r.Host = "127.0.0.1"
 				a.Handler().ServeHTTP(w, r)
 				check(pattern, w.Code == http.StatusForbidden)
 			}
 		}
+	}
+}
+
+// What is declared is what the program does.
+func TestAllActionsAreDeclared(t *testing.T) {
+	t.Parallel()
+	a := newApp(t, "")
+	defer func() { _ = a.Close() }()
+	var does, declared []string
+	for act := range a.desk.Actions() {
+		does = append(does, act.ID)
+	}
+	for _, act := range Actions() {
+		declared = append(declared, act.ID)
+	}
+	if !slices.Equal(does, declared) {
+		t.Errorf("the program does %v; declared are %v", does, declared)
 	}
 }

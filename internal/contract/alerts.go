@@ -63,7 +63,7 @@ func NewSilences(silences []alert.Silence) Silences { return Silences{listOf(sil
 
 // Note is the body of POST /api/alerts/{id}/acknowledge.
 type Note struct {
-	By      string `json:"by,omitempty"`                      // ignored: gpuwhy records who makes the request
+	By      string `json:"by,omitempty" ignored:"true"`       // ignored: gpuwhy records who makes the request
 	Comment string `json:"comment,omitempty" maxlength:"200"` // a comment
 }
 
@@ -72,14 +72,14 @@ type SilenceRequest struct {
 	Rule     string  `json:"rule,omitempty" maxlength:"253"`          // pattern for rule names: * is any text, ? one character; empty for all
 	Node     string  `json:"node,omitempty" maxlength:"253"`          // pattern for machine names; empty for all
 	GPUUUID  string  `json:"gpu_uuid,omitempty" maxlength:"253"`      // pattern for GPU UUIDs; empty for all
-	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy records who makes the request
+	By       string  `json:"by,omitempty" ignored:"true"`             // ignored: gpuwhy records who makes the request
 	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // a comment
 	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // length of the silence; at most 366 days
 }
 
 // SilenceSpan is the body of POST /api/alerts/{id}/silence.
 type SilenceSpan struct {
-	By       string  `json:"by,omitempty"`                            // ignored: gpuwhy records who makes the request
+	By       string  `json:"by,omitempty" ignored:"true"`             // ignored: gpuwhy records who makes the request
 	Comment  string  `json:"comment,omitempty" maxlength:"200"`       // a comment
 	Duration float64 `json:"duration_seconds" min:"1" max:"31622400"` // length of the silence; at most 366 days
 }
@@ -87,14 +87,14 @@ type SilenceSpan struct {
 // NoteOfSeveral is the body of POST /api/alerts/acknowledge.
 type NoteOfSeveral struct {
 	IDs     []string `json:"alert_ids" minitems:"1" maxitems:"1000"` // the alerts; those that are already over do not change
-	By      string   `json:"by,omitempty"`                           // ignored: gpuwhy records who makes the request
+	By      string   `json:"by,omitempty" ignored:"true"`            // ignored: gpuwhy records who makes the request
 	Comment string   `json:"comment,omitempty" maxlength:"200"`      // a comment
 }
 
 // SilenceOfSeveral is the body of POST /api/alerts/silence.
 type SilenceOfSeveral struct {
 	IDs      []string `json:"alert_ids" minitems:"1" maxitems:"1000"`  // the alerts; those that are already over are not silenced
-	By       string   `json:"by,omitempty"`                            // ignored: gpuwhy records who makes the request
+	By       string   `json:"by,omitempty" ignored:"true"`             // ignored: gpuwhy records who makes the request
 	Comment  string   `json:"comment,omitempty" maxlength:"200"`       // a comment
 	Duration float64  `json:"duration_seconds" min:"1" max:"31622400"` // length of the silence; at most 366 days
 }

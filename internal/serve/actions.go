@@ -39,7 +39,7 @@ func (s *Server) actionRoute(a *action.Action, pattern string, doc apidoc.Operat
 
 // docOf is the text of an action's address in the document of the API.
 func docOf(a *action.Action) apidoc.Operation {
-	parts := apidoc.Parts{partsOf(a, a.HTTP), foreignPage}
+	parts := apidoc.Parts{partsOf(a), foreignPage}
 	if a.Text != "" {
 		parts = append(parts, a.Text)
 	}
@@ -54,13 +54,13 @@ func docOf(a *action.Action) apidoc.Operation {
 // twinOf is the text of its twin for forms. A form can't send DELETE, so a POST does the same.
 func twinOf(a *action.Action) apidoc.Operation {
 	return apidoc.Op(a.Tag, "post"+strings.ToUpper(a.ID[:1])+a.ID[1:], a.Form.Summary,
-		apidoc.Text("The same as DELETE, for forms, which can only POST."), apidoc.Body{}, partsOf(a, a.Form.HTTP), foreignPage, withBody(a))
+		apidoc.Text("The same as DELETE, for forms, which can only POST."), apidoc.Body{}, partsOf(a), foreignPage, withBody(a))
 }
 
 // partsOf are its parameter, and the answers that do not depend on the body. 202 means not on disk
 // yet.
-func partsOf(a *action.Action, pattern string) (parts apidoc.Parts) {
-	if strings.Contains(pattern, "{"+a.Target.Param.Name+"}") {
+func partsOf(a *action.Action) (parts apidoc.Parts) {
+	if a.Targeted() {
 		parts = append(parts, a.Target.Param)
 	}
 	unkept := a.Answer

@@ -40,6 +40,7 @@ func clientCalls() []clientCall {
 		operation("acknowledgeAlert", client.AcknowledgeAlert("a", "x")), operation("withdrawAcknowledgment", client.WithdrawAcknowledgment("a")),
 		operation("dismissAlert", client.DismissAlert("a")), operation("silenceAlert", client.SilenceAlert("a", "x", time.Hour)),
 		operation("silenceAlerts", client.SilenceAlerts(client.SilenceRequest{Duration: 1})), operation("endSilence", client.EndSilence("s")),
+		operation("testTarget", client.TestTarget("phone")),
 	}
 }
 

@@ -168,6 +168,23 @@ func (n *Notifier) Status() []Status {
 	return out
 }
 
+// ErrNoTarget is returned for a name that no target has.
+var ErrNoTarget = errors.New("there is no such target")
+
+// Test sends a test message to the target with a name at once, past its waiting messages. Its error says why the target did not
+// accept it.
+func (n *Notifier) Test(ctx context.Context, name string) error {
+	n.mu.Lock()
+	i := slices.IndexFunc(n.workers, func(w *worker) bool { return w.name == name })
+	if i < 0 {
+		n.mu.Unlock()
+		return ErrNoTarget
+	}
+	s := n.workers[i].set
+	n.mu.Unlock()
+	return s.test(ctx, n.send)
+}
+
 // Test sends one message to a target at once; its error says why the target did not accept it.
 func Test(ctx context.Context, t Target) error { return test(ctx, t, newCourier().send) }
 
@@ -181,7 +198,10 @@ func test(ctx context.Context, t Target, send sender) error {
 	if err != nil {
 		return err
 	}
-	s := &all[0]
+	return all[0].test(ctx, send)
+}
+
+func (s *settings) test(ctx context.Context, send sender) error {
 	m := message([]Event{testEvent(time.Now())}, 1, circumstances{now: time.Now()})
 	m.Test = true
 	title, body, err := s.templates.one(s.service, m)

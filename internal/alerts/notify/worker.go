@@ -9,7 +9,7 @@ import (
 
 const (
 	sendTime = 3 * time.Minute  // after which a message that nobody answered has failed
-	testTime = 30 * time.Second // the same, while a person waits
+	testTime = 20 * time.Second // the same, while a person waits, for less than a server waits with its answer
 	endTime  = time.Second      // for messages at the end of the program
 )
 

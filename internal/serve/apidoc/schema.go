@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
@@ -36,6 +37,15 @@ type Schema struct {
 	// A Schema is that of the values of an object with any names. False allows no
 	// names but the properties.
 	Additional any `json:"additionalProperties,omitempty"`
+	// Ignored says that the field is accepted and has no effect, as the tag ignored:"true" says.
+	Ignored bool `json:"-"`
+}
+
+// SchemaOf returns the schema of a struct, as the API's document has it.
+func SchemaOf(value any) *Schema {
+	s, t := newSchemas(), reflect.TypeOf(value)
+	s.Of(t)
+	return s.named.Get(typeName(t))
 }
 
 // Values is the schema of the values of an object with any names. It is nil for all
@@ -163,9 +173,12 @@ type schemas struct {
 	named    Members[*Schema]
 }
 
-func newSchemas() *schemas {
-	return &schemas{vocabulary: load[vocabulary]("vocabulary.json"), comments: load[map[string]string]("comments.json")}
-}
+func newSchemas() *schemas { return &schemas{vocabulary: words(), comments: comments()} }
+
+var (
+	words    = sync.OnceValue(func() vocabulary { return load[vocabulary]("vocabulary.json") })
+	comments = sync.OnceValue(func() map[string]string { return load[map[string]string]("comments.json") })
+)
 
 // Of returns the schema of a type: of a struct, a reference to it.
 func (s *schemas) Of(t reflect.Type) *Schema { return s.of(t, "") }
@@ -307,6 +320,7 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	if schema.Ref != "" { // what stands beside a $ref is lost on some readers
 		schema = &Schema{AllOf: []*Schema{schema}}
 	}
+	schema.Ignored = f.Tag.Get("ignored") != ""
 	schema.Text = strings.TrimSpace(description)
 	schema.Description = schema.Text
 	if unit := innermost.Unit; unit != "" { // few readers show x-unit
