@@ -23,7 +23,7 @@ type source struct {
 	lane    lane[*gpu.Snapshot]
 	grace   time.Duration // how long Read may take to return after its context ended
 
-	took        sync.Map     // the readings, also those that came too late: a *gpu.Meter by the name of who was read
+	took        sync.Map     // the readings, also those that came too late: a *gpu.Meter by the name of the source
 	last        gpu.Snapshot // of the newest reading; empty after a failure
 	failure     *gpu.Failure // nil while it can be read
 	retry       time.Duration
@@ -140,7 +140,7 @@ func (s *source) costs() []gpu.Cost {
 	return all
 }
 
-// meter is of who was read just now: a source can have more than one way.
+// meter returns the meter of the way just used to read: a source can have several.
 func (s *source) meter() *gpu.Meter {
 	meter, _ := s.took.LoadOrStore(s.Name(), new(gpu.Meter))
 	return meter.(*gpu.Meter)

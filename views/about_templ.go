@@ -273,7 +273,7 @@ func aboutBody(p AboutPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, ">gpuwhy knows of nothing here that it can’t see.</p></section><section class=\"sheet\" aria-labelledby=\"means-title\"><h2 id=\"means-title\">What the readings mean</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, ">As far as gpuwhy knows, it can see everything here.</p></section><section class=\"sheet\" aria-labelledby=\"means-title\"><h2 id=\"means-title\">What the readings mean</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -614,10 +614,10 @@ func looksAt(r *alert.Rule) string {
 		{"XID ", each(r.Codes, numeral)}, {"all XIDs except ", each(r.IgnoreCodes, numeral)},
 	} {
 		if len(scope.list) > 0 {
-			words = append(words, scope.what+strings.Join(scope.list, " or "))
+			words = append(words, scope.what+strings.Join(scope.list, ", "))
 		}
 	}
-	return cmp.Or(clean(strings.Join(words, ", "), longestSentence), "everything")
+	return cmp.Or(clean(strings.Join(words, "; "), longestSentence), "everything")
 }
 
 // silenceChoices returns the GPUs and machines that the form of a silence offers.

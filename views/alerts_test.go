@@ -237,12 +237,12 @@ func TestWhatAnAlertIsAboutNow(t *testing.T) {
 	}
 	in := AlertsInput{Input: input(s, ""), AnswerOf: func(*alert.Alert) *explain.DeviceAnswer { return nil }}
 	in.Alerts = alertsOn(s, "lost critical 2 easing", "throttled_by_heat warning 1")
-	in.Alerts[0].Is = "does not answer, and is no longer reported as lost"
+	in.Alerts[0].Is = "is not answering, and is no longer reported as lost"
 	s.Devices[2].State = gpu.StateNotAnswering
-	if got := NewAlertsPage(in).Headline; got != "One GPU does not answer, one is slowed by heat." {
+	if got := NewAlertsPage(in).Headline; got != "One GPU is not answering, one is slowed by heat." {
 		t.Errorf("%q", got)
 	}
-	if got := newAlertLine(&in.Input, 0).Item.Title; strings.ReplaceAll(got, nbsp, " ") != "GPU 2 does not answer, and is no longer reported as lost." {
+	if got := newAlertLine(&in.Input, 0).Item.Title; strings.ReplaceAll(got, nbsp, " ") != "GPU 2 is not answering, and is no longer reported as lost." {
 		t.Errorf("%q", got)
 	}
 	s.Devices[2].State = gpu.StateOK
@@ -271,7 +271,7 @@ func TestSummary(t *testing.T) {
 	in := input(s, "")
 	driver := alertsOn(s, "driver_gone critical 0", "throttled_by_heat warning 1")
 	driver[0].Device = gpu.Identity{Node: s.Node, Source: "nvml"}
-	if got := in.summary(driver); got != "One driver can't be read and one more needs attention." {
+	if got := in.summary(driver); got != "One driver can’t be read and one more needs attention." {
 		t.Errorf("%q", got)
 	}
 	for _, w := range alert.Watches() {

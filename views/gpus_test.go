@@ -88,7 +88,7 @@ func TestAGPUThatNeedsActionIsAProblem(t *testing.T) {
 	in := input(s, "why")
 	in.Said = func(d *gpu.Device) *explain.DeviceAnswer { return &a.Devices[d.Index] }
 	l := NewPage(in).GPUs
-	if l.Problem != 1 || l.Cards[1].Level != Bad || l.Cards[1].Says != "needs action" || l.Cards[0].Level != Normal {
+	if l.Problem != 1 || l.Cards[1].Level != Bad || l.Cards[1].Says != "needs attention" || l.Cards[0].Level != Normal {
 		t.Errorf("%+v: %q and %q", l.Counts, l.Cards[0].Says, l.Cards[1].Says)
 	}
 }

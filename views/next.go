@@ -32,7 +32,7 @@ type Foretold struct {
 
 // forecastNames names kinds of forecasts on the page.
 var forecastNames = map[string]string{
-	"memory_full": "when its memory is full", "limit_reached": "when it slows itself down", "quiet": "when it gets quiet",
+	"memory_full": "when its memory is full", "limit_reached": "when heat slows it", "quiet": "when it is quiet",
 	"energy": "this month’s energy", "cost": "this month’s cost", "usually_free": "when it is usually free",
 }
 

@@ -52,7 +52,7 @@ func TestTheForecastOfAGPUIsOnItsPage(t *testing.T) {
 	in.Forecasts = []contract.GPUForecast{other, g}
 	html := strings.ReplaceAll(render(t, NewDevicePage(in, d)), nbsp, " ")
 	for _, want := range []string{
-		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB on average over 14 trials", "when it gets quiet (it does not cool down now)", "80 of 100 cases",
+		"Full in about 26 min (18 min to 41 min).", "Off by 512 MiB on average over 14 trials", "when it is quiet (it is not cooling down now)", "80 of 100 cases",
 	} {
 		if strings.Count(html, want) != 1 {
 			t.Errorf("%q is there %d times", want, strings.Count(html, want))
@@ -84,7 +84,7 @@ func TestPastNext(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if want := "Can’t be forecast yet: when it gets quiet (it does not cool down now), this month’s cost (no price of electricity is set)."; n.Not != want {
+	if want := "Can’t be forecast yet: when it is quiet (it is not cooling down now), this month’s cost (no price of electricity is set)."; n.Not != want {
 		t.Errorf("%q, want %q", n.Not, want)
 	}
 	if n.Week != "M5 6h.92v.86h-.92zM0 0h.92v.86h-.92z" || n.Says != "Usually free in 2 of the 168 hours of a week" {

@@ -586,7 +586,7 @@ func pastPicture(p PastPage) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		v := p.Picture
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<section class=\"past-block\" aria-labelledby=\"past-picture-title\"><div class=\"head\"><h2 id=\"past-picture-title\">Who worked, and what that did</h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "<section class=\"past-block\" aria-labelledby=\"past-picture-title\"><div class=\"head\"><h2 id=\"past-picture-title\">Who used the GPUs, and the effect</h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -843,7 +843,7 @@ func pastPicture(p PastPage) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "</div></div><span class=\"unseen\" id=\"picture-says\" role=\"status\" data-own></span><p class=\"note\" id=\"past-key\">Heat is the temperature, work the utilization. Power is colored by user, an estimate; grey is idle draw, or of unknown users. Dotted lines are limits. Gaps: nothing was read. <span class=\"past-scripted\">Click to see the machine as it was then, drag to select a span. <span class=\"past-keys\">Keys: ← → Home End move the cursor, with Shift they select a span, Enter shows it, Esc cancels.</span></span></p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "</div></div><span class=\"unseen\" id=\"picture-says\" role=\"status\" data-own></span><p class=\"note\" id=\"past-key\">Heat is the temperature, work the utilization. Power is colored by user, an estimate; grey is idle draw or unknown users. Dotted lines are limits. Gaps: no readings. <span class=\"past-scripted\">Click to see the machine as it was then, drag to select a span. <span class=\"past-keys\">Keys: ← → Home End move the cursor, with Shift they select a span, Enter shows it, Esc cancels.</span></span></p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

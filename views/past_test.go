@@ -75,7 +75,7 @@ func TestPastPage(t *testing.T) {
 	if len(d.Lanes) != 3 || d.Lanes[0].Reading != "10–30\u00a0W" || !strings.Contains(d.Lanes[0].Field.Says, "Power of GPU 0: 10") {
 		t.Errorf("a lane that nobody has is there, or %+v", d.Lanes[0])
 	}
-	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "Nothing was read for 3\u00a0h 0\u00a0min in total.") {
+	if says := d.Lanes[0].Field.Says; !strings.Contains(says, "No readings for 3\u00a0h 0\u00a0min in total.") {
 		t.Errorf("%q", says)
 	}
 	if b := d.Who.Bands; len(b) != 2 || d.More != "+3 more" || b[0].Left != "0.00%" || b[0].Room != "75.00%" || b[0].Began || b[1].Width == "0" || d.Who.Pixels != "18" {
@@ -186,8 +186,8 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 		return store.Event{Key: k, Kind: kind, Time: hour(minute), Text: text, Data: []byte(data)}
 	}
 	in.Events = []store.Event{
-		event("throttling", 1, "GPU 0 (RTX) is slowed down by power.", `{"by":"power","phase":"begins"}`), event("throttling", 2, "It is over.", `{"by":"power","phase":"ends"}`),
-		event("throttling", 3, "GPU 0 (RTX) is slowed down by power.", `{"by":"power","phase":"begins"}`), event("throttling", 4, "It is over.", `{"by":"power","phase":"ends"}`),
+		event("throttling", 1, "GPU 0 (RTX) is held back by power.", `{"by":"power","phase":"begins"}`), event("throttling", 2, "It is over.", `{"by":"power","phase":"ends"}`),
+		event("throttling", 3, "GPU 0 (RTX) is held back by power.", `{"by":"power","phase":"begins"}`), event("throttling", 4, "It is over.", `{"by":"power","phase":"ends"}`),
 		event("state", 5, "The GPU is lost.", `{"state":"lost"}`), event("state", 8, "Another GPU is lost.", `{"state":"lost"}`),
 		event("alert_fired", 9, "GPU 0 is at 88 °C.", ""), event("alert_fired", 10, "GPU 0 is at 89 °C.", ""), event("alert_data_back", 11, "GPU 0 is at 89 °C.", ""),
 	}
@@ -200,7 +200,7 @@ func TestWhatHappenedIsToldOnce(t *testing.T) {
 		got = append(got, strings.ReplaceAll(h.Severity+"|"+h.Text+"|"+h.Device, "\u00a0", " "))
 	}
 	want := []string{
-		"|a.py ran GPU 0, 3 times, 2 h 0 min in total.|", "|GPU 0 (RTX) is slowed down by power. This happened twice, last at " + hour(3).Format("15:04") + ".|",
+		"|a.py ran on GPU 0, 3 times, 2 h 0 min in total.|", "|GPU 0 (RTX) is held back by power. This happened twice, last at " + hour(3).Format("15:04") + ".|",
 		"critical|GPU 0 was lost for 1 h 0 min.|", "|Another GPU is lost.|GPU 0",
 		"|GPU 0 is at 88 °C. This happened twice, last at " + hour(10).Format("15:04") + ".|",
 	}

@@ -72,7 +72,7 @@ func (p *PastPage) both() *PastBoth {
 		unread time.Duration
 	}{{out.This, unread(in.Series, in.Grid, in.Now)}, {out.Other, unread(theirs, b.Grid, in.Now)}} {
 		if side.unread > 0 {
-			out.Notes = append(out.Notes, sentence(capital(side.name)+": nothing was read for "+span(side.unread.Seconds())+", so who used what then is unknown."))
+			out.Notes = append(out.Notes, sentence(capital(side.name)+": no readings for "+span(side.unread.Seconds())+", so who used what then is unknown."))
 		}
 	}
 	return out

@@ -59,7 +59,7 @@ func TestPastBoth(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
 	}
 	notes := []string{
-		"This span: nothing was read for 30 min, so who used what then is unknown.", "The day before: nothing was read for 2 h 0 min, so who used what then is unknown.",
+		"This span: no readings for 30 min, so who used what then is unknown.", "The day before: no readings for 2 h 0 min, so who used what then is unknown.",
 	}
 	if got := strings.ReplaceAll(strings.Join(b.Notes, "|"), nbsp, " "); got != strings.Join(notes, "|") {
 		t.Errorf("%q", got)

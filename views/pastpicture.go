@@ -244,7 +244,7 @@ func extentOf(l *pastLane, values []store.Value, g history.Grid) (short, long st
 		sum += v.Mean * float64(v.Count)
 	}
 	if all.Count == 0 {
-		return "–", "nothing was read."
+		return "–", "no readings."
 	}
 	least, most := l.format(all.Least), l.format(all.Most)
 	short = whole(all.Least) + "–" + most
@@ -253,7 +253,7 @@ func extentOf(l *pastLane, values []store.Value, g history.Grid) (short, long st
 	}
 	long = least + " to " + most + ", " + l.format(sum/float64(all.Count)) + " on average."
 	if missing > 0 {
-		long += " Nothing was read for " + span(float64(missing)*g.Step.Seconds()) + " in total."
+		long += " No readings for " + span(float64(missing)*g.Step.Seconds()) + " in total."
 	}
 	return short, long
 }

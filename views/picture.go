@@ -696,7 +696,7 @@ func saysRange(what string, values []float32, format func(float64) string) strin
 // saysOf puts the picture of a device into words.
 func (in *Input) saysOf(title string, row *recent.Row, slows number) string {
 	if row == nil {
-		return title + ": nothing was read yet."
+		return title + ": no readings yet."
 	}
 	var names []string
 	for _, w := range row.Workers {

@@ -205,9 +205,9 @@ func pictureFigure(p Picture) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var10 string
-			templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(either(p.Empty, "The first minutes will appear here.", "Nothing was read from it in these 15 minutes."))
+			templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(either(p.Empty, "The first minutes will appear here.", "No readings from it in these 15 minutes."))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `picture.templ`, Line: 34, Col: 167}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `picture.templ`, Line: 34, Col: 162}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 			if templ_7745c5c3_Err != nil {

@@ -138,7 +138,7 @@ const (
 	restingText     = "idle"
 	fanOffText      = "fan off"
 	fanFailsText    = "fan failing"
-	needsActionText = "needs action"
+	needsActionText = "needs attention"
 	slowedByHeatIs  = "slowed by heat"
 	nearHeatLimit   = "close to its temperature limit"
 	powerLimited    = "power-limited"
@@ -354,13 +354,13 @@ func beingOf(w alert.Watch) being {
 	case alert.FanFailing:
 		return being{"has a failing fan", "have failing fans"}
 	case alert.FanUnreadable:
-		return being{"has a fan that can't be read", "have fans that can't be read"}
+		return being{"has a fan that can’t be read", "have fans that can’t be read"}
 	case alert.NeedsAction:
-		return being{"needs action", "need action"}
+		return being{"needs attention", "need attention"}
 	case alert.ThrottledByHeat:
 		return being{"is slowed by heat", "are slowed by heat"}
 	case alert.ThrottledByPower:
-		return being{"is slowed by its power limit", "are slowed by their power limits"}
+		return being{"is held back by power", "are held back by power"}
 	case alert.XID:
 		return being{"had driver errors", "had driver errors"}
 	case alert.Fault:
@@ -372,9 +372,9 @@ func beingOf(w alert.Watch) being {
 	case alert.Lost:
 		return being{"is lost", "are lost"}
 	case alert.NotAnswering:
-		return being{"does not answer", "do not answer"}
+		return being{"is not answering", "are not answering"}
 	case alert.DriverGone:
-		return being{"can't be read", "can't be read"}
+		return being{"can’t be read", "can’t be read"}
 	case alert.NodeSilent:
 		return being{"is silent", "are silent"}
 	case alert.IdleHeld:

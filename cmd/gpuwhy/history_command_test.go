@@ -193,8 +193,8 @@ func TestADatabaseOfAnotherUser(t *testing.T) {
 	}
 	file := filepath.Join(dir, historyFile)
 	for mode, want := range map[os.FileMode]string{
-		0o000: "not permitted to read " + file + ": do this as the user that runs gpuwhy",
-		0o444: file + " can't be opened: do this as the user that runs gpuwhy, who may write to its folder",
+		0o000: "not permitted to read " + file + ": run this as the user that runs gpuwhy",
+		0o444: file + " can't be opened: run this as the user that runs gpuwhy, who has write access to its folder",
 	} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)

@@ -142,7 +142,7 @@ func TestBadHistory(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		"paper":                         "--history: must be sqlite, off, or the address of a PostgreSQL",
-		"postgres://me:s3cret@:none:/x": "the address of the PostgreSQL server can't be understood",
+		"postgres://me:s3cret@:none:/x": "the address of the PostgreSQL server is invalid",
 		"postgres://me:s3cret@127.0.0.1/x?sslmode=so": "the address of the PostgreSQL server",
 	} {
 		r := command(t, nil, "serve", "--source=simulate:rtx-4090", "--history="+value)

@@ -239,7 +239,7 @@ func TestWhySaysWhatIsWrongWithTheServer(t *testing.T) { //nolint:tparallel // t
 	}{
 		{"nobody there", "http://" + freeAddress(t), "no gpuwhy answers at http://127.0.0.1:", exitError},
 		{"another program", other.URL, "is not gpuwhy: give its address with --url", exitError},
-		{"no URL", "http://a b", "is no URL", exitUsage},
+		{"no URL", "http://a b", "is not a URL of gpuwhy", exitUsage},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := inside("why", "--url", tt.url)

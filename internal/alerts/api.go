@@ -24,7 +24,7 @@ type Site struct {
 	Book    alert.Book
 	Shell   Shell
 	Targets func() []notify.Status // those who are told of alerts; it may be nil
-	// State is how the writing of what is kept does. It may be nil.
+	// State returns the state of writing alerts and silences to disk. It may be nil.
 	State func() contract.Part
 }
 

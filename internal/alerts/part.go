@@ -74,7 +74,7 @@ func (r *Room) Observe(moments []*insight.Moment) { r.Book.ObserveAll(moments) }
 // Run tells targets until ctx ends.
 func (r *Room) Run(ctx context.Context) error { return r.notifier.Run(ctx) }
 
-// Started warns of rules that look at nothing of what is read.
+// Started warns about rules that match none of the readings.
 func (r *Room) Started() { r.warnUncovered() }
 
 // Forget ends the alerts of a node, and forgets what another program said of it.

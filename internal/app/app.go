@@ -240,7 +240,7 @@ func (a *App) mayCome(node string) bool {
 	return false
 }
 
-// watched reports whether somebody looks at what is read.
+// watched reports whether somebody is looking at the readings.
 func (a *App) watched() bool {
 	for p := range offers[part.Watcher](a) {
 		if p.Watched() {

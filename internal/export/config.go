@@ -107,7 +107,7 @@ func destinations(f format, urls []string, file string) (all []Destination, err 
 
 var examplePath = [...]string{remoteWrite: "/api/v1/write", otlp: "/v1/metrics"}
 
-// readCredentials gives destinations what a file has for them. Errors have nothing of what is in it.
+// readCredentials gives destinations their credentials from a file. Its errors don't quote the file.
 func readCredentials(all []Destination, urls []string, file string) error {
 	text, err := regular.Read(file, largestFile)
 	if err != nil {

@@ -244,7 +244,7 @@ func (p *Pusher) add(n *subject, r metrics.Readings, ended bool) {
 	}
 }
 
-// flush sends what is pending, with what the program says of itself.
+// flush sends the pending series, with the program's metrics about itself.
 func (p *Pusher) flush() {
 	families := p.cfg.Metrics.Own()
 	for i, f := range families {

@@ -13,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 )
 
-// A Forecaster has what is forecast of devices.
+// A Forecaster has the outlooks of devices.
 type Forecaster interface {
 	Of(store.Key) *outlook.Outlook // nil where nothing is yet
 }
@@ -36,7 +36,7 @@ func (s *Site) Forecast(f *insight.Fleet, parts []insight.Part, now time.Time) [
 	return contract.NewForecasts(s.Kit.Monitor, f, parts, s.outlook, now).GPUs
 }
 
-// outlook is what is forecast of a device; nil where nothing is.
+// outlook returns the outlook of a device; nil if there is none.
 func (s *Site) outlook(p insight.Part) *outlook.Outlook {
 	if s.Forecaster == nil {
 		return nil
@@ -57,7 +57,7 @@ func (s *Site) Routes() []serve.Route {
 	}
 }
 
-// forecasts answers with what is forecast of devices: those that a request names, or all.
+// forecasts answers with the forecasts for the devices that a request names, or for all.
 func (s *Site) forecasts(w http.ResponseWriter, r *http.Request) error {
 	if !s.Kept {
 		return errNoHistory

@@ -13,10 +13,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
-// A Room has the forecasts.
+// A Room makes the forecasts.
 type Room struct{ *outlook.Forecaster }
 
-// New makes a Room of what is known of the past. price is that of a kilowatt-hour of electricity; 0: not known.
+// New makes a Room that forecasts from the past. price is the price of a kilowatt-hour of electricity; 0 if unknown.
 func New(host part.Host, past *history.Past, price float64) *Room {
 	return &Room{outlook.New(outlook.Config{
 		Past: past, Newest: host.Hub.Newest, Interval: host.Interval, Price: price, Log: host.Log.With("part", "forecast"),
@@ -40,7 +40,7 @@ func (r *Room) Run(ctx context.Context) error {
 	return nil
 }
 
-// Documents has what was forecast of cool-downs, which tells how good that is.
+// Documents has the past forecasts of cool-downs, which show how good they were.
 func (r *Room) Documents() []state.Document {
 	return []state.Document{state.Of("cooldowns", "forecasts of cool-downs", state.Regularly, r.Forecaster)}
 }

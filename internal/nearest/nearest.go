@@ -11,8 +11,8 @@ import (
 // length.
 const longest = 64
 
-// Name returns the name most similar to what was written; "" if none is similar. Case, punctuation and spaces do not
-// matter. A name that contains what was written, or is a prefix of it, is similar too.
+// Name returns the name most similar to written; "" if none is similar. Case, punctuation and spaces do not
+// matter. A name that contains written, or is a prefix of it, is similar too.
 func Name(written string, names []string) string {
 	given := plain(written)
 	if len(given) > longest || !strings.ContainsFunc(given, unicode.IsLetter) { // a number is like no other

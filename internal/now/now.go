@@ -35,7 +35,7 @@ type Alerts interface {
 	Firing(node string) int // how many stand on a node; on all, where it is empty
 }
 
-// A Past is what is known of the time before the last minutes.
+// A Past knows about the time before the last minutes.
 type Past interface {
 	Kept() bool // there is one
 	// Footprint is how much is kept; nil where that is not known.
@@ -51,7 +51,7 @@ type Forecasts interface {
 	Forecast(f *insight.Fleet, parts []insight.Part, now time.Time) []contract.GPUForecast
 }
 
-// A Site shows what is now. It implements [serve.Pages], and fills in what the pages of other rooms show. Many goroutines call its
+// A Site shows the current state. It implements [serve.Pages], and fills in the parts that pages of other rooms share. Many goroutines call its
 // functions at the same time.
 type Site struct {
 	Kit       *serve.Kit
@@ -84,8 +84,8 @@ func (s *Site) base(node string) string {
 	return s.Kit.Root() + "node/" + url.PathEscape(node) + "/"
 }
 
-// Input is what the pages of a node are made of, or of all if the name is empty, but for why it is so. The fleet has what is newest of
-// that.
+// Input returns the data for the pages of a node, or of all nodes if the name is empty, except the explanation. f has the newest Moments
+// of these nodes.
 func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 	all := f
 	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page shows its last data

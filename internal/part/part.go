@@ -75,7 +75,7 @@ type Server interface {
 	Routes() []serve.Route
 }
 
-// A Watcher knows of somebody who looks at what is read, so that nodes are read at the usual interval.
+// A Watcher reports whether somebody is looking at the readings; nodes are then read at the usual interval.
 type Watcher interface {
 	Watched() bool
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/when"
 )
 
-// A Site answers about the past: what was read and what it meant, over time and as it was at a time.
+// A Site answers queries about the past: readings and their explanation, over time and at one time.
 type Site struct {
 	Kit       *serve.Kit
 	Past      *history.Past  // nil where no past is kept
@@ -36,9 +36,9 @@ type Site struct {
 	Price     float64        // of a kWh; 0: not known
 	Shell     Shell
 	Forecasts Forecasts
-	// Then makes a stage that knows what was learned of the devices, for answers about a past time.
+	// Then makes a stage with the learned state of the devices, for answers about a past time.
 	Then func() (*insight.Stage, error)
-	// Writing is how the writing of the past does. It may be nil.
+	// Writing returns the state of writing the past. It may be nil.
 	Writing func() contract.Part
 
 	longs atomic.Int32 // long answers that are under way

@@ -32,9 +32,9 @@ type Options struct {
 	Price float64 // of a kilowatt-hour of electricity; 0: not known
 	// Permits says what part of the past may be shown now.
 	Permits history.Permits
-	// Outbox delivers what is written to a fleet; nil if nothing is delivered.
+	// Outbox delivers the written data to a fleet; nil if nothing is delivered.
 	Outbox *deliver.Outbox
-	// Collects: what nodes of a fleet deliver is written beside the program's own.
+	// Collects says that data delivered by the nodes of a fleet is written, too.
 	Collects bool
 	// ReadOnly says that other programs write the past.
 	ReadOnly bool
@@ -214,7 +214,7 @@ func said(c record.Counts, how string) string {
 	return how + ": " + c.String()
 }
 
-// Measure fills in what was written, and how much there is.
+// Measure fills in how much was written, and how much is stored.
 func (w *writing) Measure(self *metrics.Self) {
 	s := w.State()
 	now := &Written{
@@ -234,7 +234,7 @@ func byKind(c record.Counts) map[string]int {
 	}
 }
 
-// A sending part delivers what is written to the fleet.
+// A sending part delivers the written data to the fleet.
 type sending struct {
 	*deliver.Outbox
 	over Carrier

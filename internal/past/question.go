@@ -70,7 +70,7 @@ func (s *Site) asked(r *http.Request) (*Question, error) {
 	return q, err
 }
 
-// question reads the address. It returns what is asked also beside an error.
+// question reads the address. It returns the question even with an error.
 func (s *Site) question(r *http.Request) (*Question, error) {
 	q := &Question{Node: serve.Node(r), Asked: url.Values{}}
 	asked, err := serve.ParseQuery(r)

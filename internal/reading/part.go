@@ -101,7 +101,7 @@ func (r *Room) Only() string {
 	return ""
 }
 
-// Origin is where the readings come from, for what is kept over a restart.
+// Origin says where the readings come from, for state that is kept across restarts.
 func (r *Room) Origin() string {
 	if nodes := r.all(); len(nodes) > 0 {
 		return nodes[0].Origin
@@ -161,7 +161,7 @@ func (r *Room) Close() (err error) {
 	return err
 }
 
-// announceStart logs what is read, and says when every node has been. A source itself logs what it can't read.
+// announceStart logs the first reading of each node, and says when every node has been read. A source logs its own failures.
 func (r *Room) announceStart(ctx context.Context) {
 	seen := map[string]bool{} // nodes with devices
 	for m := range r.Hub.Feed(ctx) {
@@ -196,13 +196,13 @@ func (r *Room) Next(s *gpu.Snapshot) *insight.Moment {
 	return m
 }
 
-// Then makes a stage that knows what was learned of the devices until now, for a moment of the past.
+// Then makes a stage with the state learned about the devices so far, for a moment of the past.
 func (r *Room) Then() (*insight.Stage, error) {
 	s, now := insight.NewStage(), r.Clock.Now()
 	return s, errors.Join(s.History.Restore(r.Stage.History.Kept(), now), s.Floors.Restore(r.Stage.Floors.Kept(), now))
 }
 
-// Documents has what was learned of the devices.
+// Documents has the state learned about the devices.
 func (r *Room) Documents() []state.Document {
 	return []state.Document{
 		state.Of("floors", "what devices draw at rest", state.Promptly, r.Stage.Floors),

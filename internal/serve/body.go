@@ -85,19 +85,19 @@ func jsonBody(answer any) (*body, error) {
 	return newBody(typeJSON, content), nil
 }
 
-// JSON answers with what was made for this request. Clients ask again whether it has changed.
+// JSON answers with JSON made for this request. Clients revalidate it before they use it again.
 func JSON(w http.ResponseWriter, r *http.Request, answer any) error {
 	b, err := jsonBody(answer)
 	return reply(w, r, cacheRevalidate, b, err)
 }
 
-// FreshJSON answers with what is about this very moment. Clients must not keep it.
+// FreshJSON answers with JSON about this very moment. Clients must not cache it.
 func FreshJSON(w http.ResponseWriter, r *http.Request, answer any) error {
 	b, err := jsonBody(answer)
 	return reply(w, r, cacheNever, b, err)
 }
 
-// Content answers with what was made for this request, in a content type. Clients ask again whether it has changed.
+// Content answers with content of a content type, made for this request. Clients revalidate it before they use it again.
 func Content(w http.ResponseWriter, r *http.Request, contentType string, content []byte) error {
 	return reply(w, r, cacheRevalidate, newBody(contentType, content), nil)
 }
@@ -176,7 +176,7 @@ func (d nowhere) Write(p []byte) (int, error) { return len(p), nil }
 // WriteHeader implements [http.ResponseWriter].
 func (d nowhere) WriteHeader(int) {}
 
-// RefuseWith answers with an error by a page of its own that says what is wrong. An internal error is returned.
+// RefuseWith answers an error with page, which describes it. It returns an internal error instead.
 func RefuseWith(w http.ResponseWriter, r *http.Request, err error, page templ.Component) error {
 	e := asStatusError(err)
 	if e.status == http.StatusInternalServerError {
@@ -247,7 +247,7 @@ func reply(w http.ResponseWriter, r *http.Request, cache []string, b *body, err 
 	return nil
 }
 
-// sendNow answers with what was just made. Clients must not keep it.
+// sendNow answers with content that was just made. Clients must not cache it.
 func sendNow(w http.ResponseWriter, r *http.Request, status int, contentType string, content []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)

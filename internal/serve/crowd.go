@@ -212,7 +212,7 @@ func (c *crowd) longestResting(among func(*connection) bool) (longest net.Conn) 
 	return longest
 }
 
-// A Crowd is who is connected now, and who could not be.
+// A Crowd counts the open connections, and those that were refused or closed.
 type Crowd struct {
 	Connections int    // that are no viewers
 	Displaced   uint64 // connections that were closed to make room, since the program began

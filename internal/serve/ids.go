@@ -30,7 +30,7 @@ var (
 
 const longestUUID = 128
 
-// ParseID reads one, or refuses what is none.
+// ParseID parses a device ID, or returns an error.
 func ParseID(text string) (DeviceID, error) {
 	id := DeviceID{Text: text, Index: -1}
 	switch {

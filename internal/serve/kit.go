@@ -23,9 +23,9 @@ import (
 type Hub interface {
 	// Newest returns the newest Moment of each node; nil before the first reading. It never goes back to an older one.
 	Newest() *insight.Fleet
-	// Latest is Newest with what was read on demand since, for pages.
+	// Latest is Newest plus readings made on demand since, for pages.
 	Latest() *insight.Fleet
-	// Changes is how often something changed that pages show.
+	// Changes counts the changes of anything that pages show.
 	Changes() uint64
 	// Update returns the bytes of a node's newest [contract.Update], as the viewers of an audience get them; nil where there is none.
 	Update(node string, audience auth.Audience) []byte
@@ -56,15 +56,15 @@ func (Still) Serve(w http.ResponseWriter, r *http.Request, _ string) { http.NotF
 type Settings struct {
 	Monitor contract.Monitor // what answers say of gpuwhy
 	Hub     Hub
-	// Live keeps what is rendered, for those who look at it; nil where pages stay as they are.
+	// Live updates the pages that viewers have open; nil if pages don't update.
 	Live *live.Feed
 	Address
 	Clock clock.Clock
 	Log   *slog.Logger
 }
 
-// A Kit is what the routes of all rooms are made with: it knows the newest Moments and which of them a request is about, and keeps
-// what was made of them. It is made before the rooms.
+// A Kit is what the routes of all rooms are made with: it knows the newest Moments and which of them a request is about, and caches
+// the answers made from them. It is made before the rooms.
 type Kit struct {
 	Settings // the base path without a slash at its end
 
@@ -105,7 +105,7 @@ func (k *Kit) Base(r *http.Request) string {
 // Newest has the newest Moments that a request is about; nil before the first reading.
 func (k *Kit) Newest(r *http.Request) *insight.Fleet { return narrow(r, k.Hub.Newest()) }
 
-// Latest is the same with what was read on demand since, for pages.
+// Latest is Newest plus readings made on demand since, for pages.
 func (k *Kit) Latest(r *http.Request) *insight.Fleet { return narrow(r, k.Hub.Latest()) }
 
 // narrow returns the fleet, or the one node of it that the request is about.
@@ -157,7 +157,7 @@ func (k *Kit) Named(f *insight.Fleet, r *http.Request) (insight.Part, error) {
 	return id.Find(f)
 }
 
-// Answers are what was made of the newest Moments of all nodes, or of that of one.
+// Answers caches the answers made from the newest Moments of all nodes, or of one.
 type Answers struct {
 	Fleet *insight.Fleet // nil before the first reading
 

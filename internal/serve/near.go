@@ -13,8 +13,8 @@ const (
 	mostListed = 160
 )
 
-// Unknown refuses a name of which there is none: what is it of ("there is no metric"), with the names that there are and the one
-// that was meant. where says where all are listed, for too many to list here; it may be empty.
+// Unknown refuses an unknown name. what begins the error ("there is no metric"); the advice lists the names that exist, or the one
+// that was probably meant. where says where all names are listed, in case there are too many; it may be empty.
 func Unknown(status int, what, name string, names []string, where string) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "" })
 	try := "use " + eitherOf(names)

@@ -49,7 +49,7 @@ func (k *Kit) Embeddable(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", strings.Replace(policy("'self'"), "frame-ancestors 'none'", "frame-ancestors "+strings.Join(k.AllowEmbed, " "), 1))
 	h.Del("X-Frame-Options") // it can't name origins
-	// Neither can what is about images: a browser says with the request which page wants to have one.
+	// The header about images can't name origins either, but the browser names the embedding page in the request.
 	addVary(h, byReferer)
 	if page, err := url.Parse(r.Referer()); err == nil && k.AllowEmbed.Allow(page.Scheme+"://"+page.Host) {
 		h["Cross-Origin-Resource-Policy"] = anyOrigin

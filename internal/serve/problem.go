@@ -115,7 +115,7 @@ func newProblem(status int, detail string) any {
 
 // The errors that any route may answer with.
 
-// nothing says that there is nothing at the address of a request, and what is there that is like it.
+// nothing says that there is nothing at the address of a request, and suggests similar addresses.
 func (s *Server) nothing(r *http.Request) error {
 	what := ErrNothing.Error()
 	var there []string

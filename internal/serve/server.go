@@ -33,10 +33,10 @@ type Config struct {
 	MaxViewers int
 }
 
-// A Keeper puts what was changed on disk, if it is to be kept.
+// A Keeper writes changed state to disk, if state is kept.
 type Keeper interface{ Flush(context.Context) error }
 
-// A Watch is told of each request of somebody who may look, before it is answered, by many goroutines at the same time.
+// A Watch is notified of each permitted request before it is answered. Many goroutines call it at the same time.
 type Watch interface{ Noticed(*http.Request) }
 
 // An Address is where a server is reached, and by whom.

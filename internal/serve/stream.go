@@ -148,8 +148,8 @@ type cutError struct{ error }
 
 func (e *cutError) Unwrap() error { return e.error }
 
-// A patient writer gives each part of an answer the time that an answer has: what is long may take its time, as long as somebody
-// reads it.
+// A patient writer gives each part of an answer the time that a whole answer usually has, so a long answer may take long, as long as
+// somebody reads it.
 type patient struct {
 	http.ResponseWriter
 	renewed time.Time

@@ -137,8 +137,8 @@ func TestWatches(t *testing.T) {
 		ThrottledByHeat: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonThermalSlowdown) },
 			absent: func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Reading[gpu.ClockEventReasons]{} },
-			fired:  "GPU 0 (Card) is held back by heat; this began 30 s ago.",
-			over:   "GPU 0 (Card) is no longer held back by heat. The alert is over after 4 min.",
+			fired:  "GPU 0 (Card) is slowed by heat; this began 30 s ago.",
+			over:   "GPU 0 (Card) is no longer slowed by heat. The alert is over after 4 min.",
 		},
 		ThrottledByPower: {
 			wrong:  func(d *gpu.Device) { d.Clocks.EventReasons = gpu.Of(gpu.ReasonPowerCap) },

@@ -135,8 +135,8 @@ var wordsOf = map[Watch]words{
 	},
 	ThrottledByHeat: {
 		what: "what limits its clocks",
-		is:   "is held back by heat",
-		over: "is no longer held back by heat",
+		is:   "is slowed by heat",
+		over: "is no longer slowed by heat",
 	},
 	ThrottledByPower: {
 		what: "what limits its clocks",
@@ -177,7 +177,7 @@ var wordsOf = map[Watch]words{
 		also: "the driver no longer finds it",
 		over: "is back",
 		advice: func(logs string) string {
-			return "Look for " + logs + " in the kernel log (dmesg), check its power cables and seating, and restart the machine."
+			return "Look for " + logs + " in the kernel log (dmesg), check the card's power cables and seating, and restart the machine."
 		},
 	},
 	NotAnswering: {
@@ -447,8 +447,10 @@ func (t *telling) ends() string {
 	switch {
 	case t.watch.Below && line < 0:
 		value = t.amount(-line) + " above it"
-	case t.watch.Below:
+	case t.watch.Below && t.watch.words.beyond.side != nil: // a distance to a limit
 		value, side = value+" below it", "more"
+	case t.watch.Below:
+		side = "more"
 	}
 	return "The alert ends after " + explain.Span(t.rule.Clear) + " at " + value + " or " + side
 }

@@ -17,7 +17,7 @@ const (
 
 // Energy says what the hours from a time until another will have used together, such as those of a month. A point is what one
 // hour used that begins at its time; the hours must be whole ones of their time zone. The newest point says until when it is
-// known, and time zone and calendar are those of from. An hour that is not there is not known: it counts with what is usual at
+// known, and time zone and calendar are those of from. A missing hour is unknown: it counts with the usual energy of
 // that hour.
 //
 // What is usual is the mean by hour of the week, where newer weeks count more, drawn towards that of the hour of any day, and
@@ -141,7 +141,7 @@ func (x *habits) known(before int) (count int) {
 	return count
 }
 
-// habit is what is usual at each hour of the week, from the hours before one.
+// habit returns the usual energy of each hour of the week, from the hours before one.
 func (x *habits) habit(before int) (usual [week]float64) {
 	const (
 		half   = 3.0 // weeks after which an hour counts half

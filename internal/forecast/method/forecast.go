@@ -10,7 +10,7 @@ package method
 
 import "time"
 
-// A Kind is what is forecast.
+// A Kind says what a forecast is about.
 type Kind string
 
 // The kinds of forecasts.
@@ -58,7 +58,7 @@ type Forecast struct {
 	Kind   Kind
 	Method string    // in a few words, for people
 	At     time.Time // of the newest point that it knows; zero where there was none
-	// Value is what is expected, within Low ≤ Value ≤ High, the interval of [Share]. Seconds after At for a time
+	// Value is the expected value, Low ≤ Value ≤ High, the interval of [Share]. Seconds after At for a time
 	// until something, never negative; else in the unit of the series, of money, or 0 … 1.
 	Value, Low, High float64
 	// Error is how wrong it was in the past, and those of the naive forecasts at the same times. Of a memory or a

@@ -158,8 +158,8 @@ func (x *samples) tooth(low, high int, full, height, seconds float64) bool {
 	return to > from+2 && (x.t[to]-x.t[from])/0.7 > seconds
 }
 
-// line is the robust line through buckets, its slope that of the whole window. ok is false where they do not grow in one
-// way: the line is lost in what is around it, a few steps make most of it, or its halves differ.
+// line returns the robust line through buckets, with the slope of the whole window. ok is false if they do not grow
+// steadily: the line is lost in noise, a few steps make most of it, or its halves differ.
 func (b *buckets) line() (l line, ok bool) {
 	n := len(b.mean)
 	if mean(b.mean[:n/4]) >= mean(b.mean[n-n/4:]) {

@@ -76,7 +76,7 @@ func (x *samples) add(p Point) {
 	x.run, x.grain = append(x.run, begin), append(x.grain, grain)
 }
 
-// until is what was known when there were n points. Nothing in it depends on a later one.
+// until returns the samples as they were when there were n points. Nothing in them depends on a later point.
 func (x *samples) until(n int) *samples {
 	y := *x
 	y.t, y.v, y.sum, y.run, y.grain = x.t[:n], x.v[:n], x.sum[:n+1], x.run[:n], x.grain[:n]

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	askedEvery    = 10 * time.Second // what is said of a cool-down is noted
+	askedEvery    = 10 * time.Second // how often the forecast of a cool-down is recorded
 	keptCooldowns = 32               // of a device
 	keptSaid      = 8                // of a cool-down
 	longest       = time.Hour        // that a cool-down takes
 )
 
-// cools is what was said of the cool-downs of a device, and what came.
+// cools has the forecasts of a device's cool-downs, and their outcomes.
 type cools struct {
 	seen  time.Time
 	begun time.Time // of the one that goes on; zero: none does
@@ -85,7 +85,7 @@ func (f *Forecaster) follow(now time.Time, device state.Device, p insight.Part) 
 	return true
 }
 
-// end keeps what was said of a cool-down that is over: some of it, evenly.
+// end keeps some forecasts of a cool-down that is over, evenly spaced.
 func (c *cools) end(over time.Time) {
 	n := len(c.open)
 	for n > 0 && c.open[n-1].At.After(over) {
@@ -106,7 +106,7 @@ func (c *cools) end(over time.Time) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// told is what was said, with what came.
+// told returns the forecasts with their outcomes.
 func (c *cools) told() (out []method.Told) {
 	for _, d := range c.over {
 		for _, s := range d.Said {
@@ -136,7 +136,7 @@ func (f *Forecaster) quiet(p insight.Part) (method.Forecast, time.Time) {
 	return method.QuietIn(method.Told{Begun: cooling.Begun, At: now, Said: left}, earlier), cooling.Begun
 }
 
-// Kept is what was said of cool-downs, and what came, as it is kept over a restart.
+// Kept has the forecasts of cool-downs and their outcomes, as they are kept across restarts.
 type Kept struct {
 	Devices []keptDevice `json:"devices"`
 }
@@ -146,7 +146,7 @@ type keptDevice struct {
 	Cooldowns []cooled `json:"cooldowns"`
 }
 
-// Kept returns what is worth keeping.
+// Kept returns the state to keep across restarts.
 func (f *Forecaster) Kept() Kept {
 	f.mu.Lock()
 	defer f.mu.Unlock()

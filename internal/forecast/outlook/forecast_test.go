@@ -253,7 +253,7 @@ func TestALimit(t *testing.T) {
 	if o.LimitReached.Low > want || o.LimitReached.High < want {
 		t.Errorf("%+v, not %g s", o.LimitReached, want)
 	}
-	if p := prospects(moment(now, d, f))["limit_reached"]; !strings.Contains(p.Sentence, "will be hot enough to slow itself down in about") {
+	if p := prospects(moment(now, d, f))["limit_reached"]; !strings.Contains(p.Sentence, "will reach its slowdown temperature in about") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -134,7 +134,7 @@ func (f *Forecaster) memoryPoints(ctx context.Context, k store.Key, now time.Tim
 	return append(points, recent...), nil
 }
 
-// fullMemory is how many bytes programs can use: what they use and what is free, without what the driver keeps.
+// fullMemory returns how many bytes programs can use: used and free memory, without the driver's own.
 func fullMemory(d *gpu.Device) (bytes float64, known bool) {
 	if d.Shared.Unified.Or(false) {
 		return 0, false // it ends where the machine's does
@@ -184,7 +184,7 @@ func (f *Forecaster) limitReached(ctx context.Context, o *Outlook, d *gpu.Device
 	return made, nil
 }
 
-// hourly is what is forecast by hours, and changes with them only.
+// hourly has the forecasts made from hours, which change once an hour.
 type hourly struct {
 	hour   time.Time
 	energy method.Forecast

@@ -43,7 +43,7 @@ const (
 	Over       method.Why = "the forecast has expired"
 )
 
-// An Outlook is what is forecast of one device. It is never changed.
+// An Outlook has the forecasts for one device. It is immutable.
 type Outlook struct {
 	store.Key
 	At time.Time // when it was made
@@ -97,7 +97,7 @@ func New(cfg Config) *Forecaster {
 	return f
 }
 
-// Of is what is forecast of a device; nil where there is nothing yet.
+// Of returns the outlook of a device; nil if there is none yet.
 func (f *Forecaster) Of(k store.Key) *Outlook { return (*f.known.Load())[k] }
 
 // Foresee fills in what comes next of the devices of an answer, in their order. It never waits.

@@ -10,7 +10,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-// next is what can be told of a device at a time, what is soonest first. asked is false where the outlook is too old.
+// next returns what comes next for a device at a time, the soonest first. asked is false if the outlook is too old.
 func (o *Outlook) next(now time.Time, d *gpu.Device, cooling *explain.Cooldown) (list []explain.Prospect, asked bool) {
 	if age := now.Sub(o.At); age > stale || age < -stale {
 		return nil, false
@@ -28,7 +28,7 @@ func (o *Outlook) next(now time.Time, d *gpu.Device, cooling *explain.Cooldown) 
 	} else {
 		soon(f, "memory full", "The memory of "+name+" will be full")
 	}
-	soon(&o.LimitReached, "slows itself down", name+" will be hot enough to slow itself down")
+	soon(&o.LimitReached, "slowed by heat", name+" will reach its slowdown temperature")
 	if cooling != nil && cooling.Begun.Equal(o.cooling) && cooling.Left.Present() {
 		soon(&o.Quiet, "quiet", name+" will be quiet")
 	}
@@ -40,7 +40,7 @@ func (o *Outlook) next(now time.Time, d *gpu.Device, cooling *explain.Cooldown) 
 	return list, true
 }
 
-// until tells of something that comes in a time. What should have come long ago is not told.
+// until describes something that is expected after a time. It is not ok if that should have come long ago.
 func until(f *method.Forecast, now time.Time, short, long string) (p explain.Prospect, ok bool) {
 	if !f.Shown {
 		return p, false

@@ -69,9 +69,9 @@ func TestSetClocks(t *testing.T) {
 // Broken memory that waits to be replaced is in the answer, whatever else is.
 func TestBrokenMemory(t *testing.T) {
 	for want, change := range map[string]func(*gpu.Health){
-		"it has broken memory rows waiting to be replaced":      func(h *gpu.Health) { h.RemapPending = gpu.Of(true) },
-		"it has broken memory that no spare memory can replace": func(h *gpu.Health) { h.RemapPending, h.RemapFailed = gpu.Of(true), gpu.Of(true) },
-		"it has broken memory pages waiting to be retired":      func(h *gpu.Health) { h.RetirementPending = gpu.Of(true) },
+		"it has faulty memory rows waiting to be replaced":      func(h *gpu.Health) { h.RemapPending = gpu.Of(true) },
+		"it has faulty memory that no spare memory can replace": func(h *gpu.Health) { h.RemapPending, h.RemapFailed = gpu.Of(true), gpu.Of(true) },
+		"it has faulty memory pages waiting to be retired":      func(h *gpu.Health) { h.RetirementPending = gpu.Of(true) },
 		"": func(h *gpu.Health) {
 			h.RemapPending, h.RemapFailed, h.RetirementPending = gpu.Of(false), gpu.Absent[bool](gpu.NotSupported), gpu.DoubtfulOf(true)
 		},
@@ -82,7 +82,7 @@ func TestBrokenMemory(t *testing.T) {
 			if want == "" && strings.Contains(a.Sentence, "broken") || !strings.Contains(a.Sentence, want) {
 				t.Errorf("said %q, want %q", a.Sentence, want)
 			}
-			if want != "" && !strings.Contains(a.Rest, "broken memory") {
+			if want != "" && !strings.Contains(a.Rest, "faulty memory") {
 				t.Errorf("the line says %q", a.Rest)
 			}
 		}

@@ -147,14 +147,14 @@ func TestReset(t *testing.T) {
 		before, after []func(*gpu.Device)
 		want, says    string
 	}{
-		{"seen to end", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended)}, reset, "Leftovers of a process that has ended (pid 7) keep"},
+		{"seen to end", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended)}, reset, "Leftovers from a process that has ended (pid 7) keep"},
 		{"it lives", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(alive)}, "sudo kill 7", "train.py (pid 7, alice) keeps"},
 		{"never seen", []func(*gpu.Device){holding()}, []func(*gpu.Device){holding(ended)}, "", "A process that gpuwhy can't see (pid 7) keeps"},
-		{"one that was never seen beside it", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unseen)}, "", "Leftovers of a process that has ended (pid 7)"},
-		{"with a desktop", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, shell)}, "", "Leftovers of"},
-		{"with somebody", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unknown)}, "", "Leftovers of"},
-		{"with a display", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended), display}, "", "Leftovers of"},
-		{"of another vendor", []func(*gpu.Device){holding(alive), amd}, []func(*gpu.Device){holding(ended), amd}, "", "Leftovers of"},
+		{"one that was never seen beside it", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unseen)}, "", "Leftovers from a process that has ended (pid 7)"},
+		{"with a desktop", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, shell)}, "", "Leftovers from"},
+		{"with somebody", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended, unknown)}, "", "Leftovers from"},
+		{"with a display", []func(*gpu.Device){holding(alive)}, []func(*gpu.Device){holding(ended), display}, "", "Leftovers from"},
+		{"of another vendor", []func(*gpu.Device){holding(alive), amd}, []func(*gpu.Device){holding(ended), amd}, "", "Leftovers from"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			change := func(all []func(*gpu.Device)) gpu.Device { return made(append([]func(*gpu.Device){held}, all...)...) }

@@ -139,7 +139,7 @@ func (m Member) loudness() float64 {
 }
 
 // String returns the standing in a few words.
-func (s Standing) String() string { return s.word(isNow) }
+func (s Standing) String() string { return s.word() }
 
 // A Tally counts the nodes of each standing.
 type Tally [standings]int
@@ -161,10 +161,10 @@ func (t *Tally) Nodes() (n int) {
 	return n
 }
 
-// headline says which of several nodes needs people first. node and what are the first of the nodes that the headline is about, and its
-// condition; what is empty if there is nothing to say.
-func (t *Tally) headline(node, what string) (now, past string) {
-	return t.tell(isNow, node, what), t.tell(wasThen, node, what)
+// headline says which of several nodes needs people first. node is the first of the nodes that the headline is about; what and was are its
+// condition, in the present and in the past, and are empty if there is nothing to say.
+func (t *Tally) headline(node, what, was string) (now, past string) {
+	return t.tell(isNow, node, what), t.tell(wasThen, node, was)
 }
 
 func (t *Tally) tell(v verbs, node, what string) string {
@@ -303,21 +303,22 @@ func (a *Answer) sayOfAll(silent *Member, unread string) {
 	switch {
 	case about:
 		what := inside(strings.TrimRight(first.Headline, "."))
+		was := inside(strings.TrimRight(cmp.Or(first.Past, first.Headline), "."))
 		if who := first.Causes[0].Who; first.Standing() == Loud && who != "" {
-			what = ofUser(who)
+			what, was = ofUser(who), ofUser(who)
 		}
-		a.Headline, a.Past = t.headline(first.Device.Node, what)
+		a.Headline, a.Past = t.headline(first.Device.Node, what, was)
 		a.Facts, a.Action, a.Ways = first.Facts, first.Action, first.Ways
 	case worst == Broken, worst == Loud: // a machine without a GPU
 		i := slices.IndexFunc(a.members, func(m Member) bool { return m.Standing() == worst })
-		a.Headline, a.Past = t.headline(a.members[i].Node, "")
+		a.Headline, a.Past = t.headline(a.members[i].Node, "", "")
 		a.Facts, a.Action = a.members[i].Facts, a.members[i].Action
 	default:
 		name := unread
 		if silent != nil {
 			name, a.Action = silent.Node, silent.Action
 		}
-		a.Headline, a.Past = t.headline(name, "")
+		a.Headline, a.Past = t.headline(name, "", "")
 		if busy := those(a.Devices, func(d *DeviceAnswer) bool { return d.working }); len(a.Devices) > 0 {
 			a.Facts = []Fact{{Text: fmt.Sprintf("%d of %d GPUs busy", len(busy), len(a.Devices))}}
 		}

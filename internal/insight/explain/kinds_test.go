@@ -123,7 +123,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"Rely on power and fan until you reload the driver; a driver update may fix it."},
 		explain.OtherFan: {at0(loudCase), "It is not the GPU's fan: the CPU fan turns at 3100 RPM, with the CPU at 91 °C.",
 			"Check what keeps the CPU busy (top), and check the case fans and their curve in the firmware settings."},
-		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is held back by heat (71 °C, 24 °C below its hardware slowdown).",
+		explain.LimitedByHeat: {at0(snapshot(reasons(gpu.ReasonThermalSlowdown))), "GPU 0 (RTX 4090) is slowed by heat (71 °C, 24 °C below its hardware slowdown).",
 			"Give it cooler air: clean filters and fans, leave space in front of the intakes, close empty slots. A lower power limit makes less heat."},
 		explain.LimitedPower: {at0(snapshot(reasons(gpu.ReasonPowerCap))), "GPU 0 (RTX 4090) is held back by its power limit (450 W).",
 			"This is normal at full load: the limit keeps heat and noise down. You can raise it to 600 W for more speed, heat and noise."},
@@ -139,7 +139,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"If the pod does not need it, delete the pod: until then nobody else can use the GPU."},
 		explain.ChassisFans: {at0(snapshot(made(passive))), "GPU 0 (RTX 4090) has no fan of its own: you hear the chassis fans.",
 			"The chassis fans follow its hottest part: the machine's management controller shows which sensors they follow."},
-		explain.DriverError: {at0(snapshot(made(xid31))), "GPU 0 (RTX 4090) had a driver error: XID 31 (a program used a wrong memory address).",
+		explain.DriverError: {at0(snapshot(made(xid31))), "GPU 0 (RTX 4090) had a driver error, XID 31 (a program used a wrong memory address).",
 			"Check what the program did: its log, its last change, and whether it runs on another GPU."},
 		explain.Doubtful: {at0(snapshot(made(func(d *gpu.Device) {
 			d.Power.Draw, d.Thermal.GPU = gpu.DoubtfulOf[gpu.Watts](2000), gpu.Of[gpu.Celsius](511)
@@ -147,7 +147,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"GPU 0 (RTX 4090) reports impossible values, ignored here: temperature (511 °C); and values that are probably wrong: power draw (2000 W).",
 			"If this persists, restart the machine or update the driver; a sensor may be broken."},
 		explain.NotKnowable: {at0(snapshot(made(working(98, stranger), func(d *gpu.Device) { d.Thermal.GPU = gpu.Absent[gpu.Celsius](gpu.NotSupported) }))),
-			"Unknown about GPU 0 (RTX 4090) here: what 1 unnamed process is; how hot it is (not offered by this product or driver).",
+			"Not known about GPU 0 (RTX 4090): what 1 unnamed process is; how hot it is (not offered by this product or driver).",
 			"Let gpuwhy see the host's processes (in a container: --pid=host)."},
 		explain.WarmAir: {played(during(12*minute, four(0)...), during(2*minute, four(6)...)),
 			"4 of 4 GPUs run hotter than before at the same power, by 6 °C on average: the air that reaches them is probably warmer.",
@@ -158,7 +158,7 @@ func TestASentenceOfEachKind(t *testing.T) {
 			"The CPU is cooling down after cc1plus (16 processes, ann), which stopped 10 s ago (80 °C, 110 W, the CPU fan at 2500 RPM).",
 			"No action needed: it will become quiet by itself."},
 		explain.CPUHeat: {ofHosts(machine(96, 99, 3600, compiler, func(h *gpu.Host) { h.CPUThrottled = gpu.Of(true) })),
-			"The CPU has slowed itself down because of heat (99 °C, 110 W, the CPU fan at 3600 RPM).",
+			"The CPU has been slowed by heat (99 °C, 110 W, the CPU fan at 3600 RPM).",
 			"Clean its cooler and filters, and check that the cooler is seated well. Running less at once makes less heat."},
 		explain.HotSensor: {ofHosts(machine(3, 41, 800, func(h *gpu.Host) {
 			h.Temperatures = append(h.Temperatures, gpu.HostTemperature{Name: "chipset", Celsius: gpu.Of[gpu.Celsius](91)})
@@ -220,7 +220,7 @@ func TestFaultsAreDriverErrors(t *testing.T) {
 		t.Fatalf("no cause names it: %+v", answer.Causes())
 	}
 	cause := answer.Causes()[i]
-	if want := "GPU 0 (RTX 4090) had a driver error: engine hang (work on the GPU did not finish)."; cause.Sentence != want || cause.Advice == "" {
+	if want := "GPU 0 (RTX 4090) had a driver error, engine hang (work on the GPU did not finish)."; cause.Sentence != want || cause.Advice == "" {
 		t.Errorf("%q, %q", cause.Sentence, cause.Advice)
 	}
 	if text := fmt.Sprint(cause.Evidence); !strings.Contains(text, "Game.exe") {

@@ -132,8 +132,8 @@ func clean(s string, longest int) string {
 
 // ours are beginnings of sentences that are capitalized: they are not names of processes.
 var ours = []string{
-	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "leftovers of ",
-	"a fan ", "a display ", "clocks set ", "monitoring (", "fan ", "the fan ", "the driver ", "the machine needs ", "unknown about ", "a part of GPU ",
+	"a process (", "a process that has ended (", "a process that gpuwhy can't see (", "leftovers from ",
+	"a fan ", "a display ", "clocks set ", "monitoring (", "fan ", "the fan ", "the driver ", "the machine needs ", "not known about ", "a part of GPU ",
 }
 
 func sentence(clauses ...string) string {

@@ -141,7 +141,7 @@ func asleepWords() wording {
 	}
 }
 
-// GPU 0 (RTX 4090) has no readings now: it is left alone to fall asleep
+// GPU 0 (RTX 4090) has no readings now: the amdgpu driver is not answering
 func noReadingsWords(reason, advice string) wording {
 	return wording{
 		name:   "now",
@@ -340,7 +340,7 @@ func fanOffWords(temp string) wording {
 		name:   "off",
 		clause: func(n naming) string { return n.fan + " is off at " + temp + ", when it should be turning" },
 		headline: func(h heading) (now, past string) {
-			return h.Fans() + " is off although " + h.gpu + " is hot.", h.Fans() + " was off although " + h.gpu + " was hot."
+			return h.Fans() + " is off, though " + h.gpu + " is hot.", h.Fans() + " was off, though " + h.gpu + " was hot."
 		},
 		advice: "End the work, and check whether the fan's cable is loose, or a tool or a quiet switch keeps the fan off. " +
 			"Without its fan the GPU will slow down or shut down.",
@@ -353,7 +353,7 @@ func fanUnaskedWords(speed string) wording {
 		name:   Unasked,
 		clause: func(n naming) string { return n.fan + " turns at " + speed + ", though the driver asks for 0 %" },
 		headline: func(h heading) (now, past string) {
-			return h.Fans() + " is turning although the driver says off.", h.Fans() + " was turning although the driver said off."
+			return h.Fans() + " is turning, though the driver says off.", h.Fans() + " was turning, though the driver said off."
 		},
 		advice: "Another program or the card's own firmware controls it: look for a fan tool, or for the card's quiet switch.",
 	}
@@ -514,12 +514,12 @@ func burstsWords(who string, a manner) wording {
 	}
 }
 
-// GPU 0 (RTX 4090) has been busy in bursts for 12 min, 71 °C, 431 W of 450 W, fan at 66 %, from a program that ends and starts again: most …
+// GPU 0 (RTX 4090) has been busy in bursts for 12 min from a program that ends and starts again, most recently python (…), 71 °C, …
 func comesBackWords(a manner, program string) wording {
 	return wording{
 		name: "comes back",
 		clause: func(n naming) string {
-			return n.it + " " + a.is() + n.readings + ", from a program that ends and starts again: most recently " + program
+			return n.it + " " + a.is() + " from a program that ends and starts again, most recently " + program + n.readings
 		},
 		headline: burstsHeadline,
 	}
@@ -620,7 +620,7 @@ func letGoWords(who, ago, ends string) wording {
 		headline: func(h heading) (now, past string) {
 			now, past = h.GPU()+" is cooling down; no work is running.", h.GPU()+" was cooling down; no work was running."
 			if h.who != "" {
-				now, past = h.GPU()+" is cooling down: "+h.who+" let it go idle.", h.GPU()+" was cooling down: "+h.who+" let it go idle."
+				now, past = h.GPU()+" is cooling down: "+h.who+" released it.", h.GPU()+" was cooling down: "+h.who+" released it."
 			}
 			if h.left != "" {
 				now = "Cooling down with no work, quiet in about " + h.left + "."
@@ -664,27 +664,27 @@ func coolingUnseenWords(ends string) wording {
 // Something keeps it awake.
 
 func leftBehindHeadline(h heading) (now, past string) {
-	return "Leftovers of ended processes keep " + h.gpu + " awake.", "Leftovers of ended processes kept " + h.gpu + " awake."
+	return "Leftovers from ended processes keep " + h.gpu + " awake.", "Leftovers from ended processes kept " + h.gpu + " awake."
 }
 
-// leftovers of python (pid 4242, alice) keep GPU 0 (RTX 4090) awake (44 °C, …), 46 W above its idle draw
+// leftovers from python (pid 4242, alice) keep GPU 0 (RTX 4090) awake (44 °C, …), 46 W above its idle draw
 func leftBehindWords(who, more, uuid string) wording {
 	return wording{
 		name: caseLeftBehind,
 		clause: func(n naming) string {
-			return "leftovers of " + who + " keep " + n.it + " awake" + n.brackets + more
+			return "leftovers from " + who + " keep " + n.it + " awake" + n.brackets + more
 		},
 		headline: leftBehindHeadline,
 		advice:   "No running process holds them: reset the GPU (nvidia-smi --gpu-reset -i " + uuid + ", as root), or restart the machine.",
 	}
 }
 
-// leftovers of python (pid 4242, alice) keep GPU 0 (RTX 4090) awake (44 °C, …), 46 W above its idle draw
+// leftovers from python (pid 4242, alice) keep GPU 0 (RTX 4090) awake (44 °C, …), 46 W above its idle draw
 func leftInUseWords(who, more string) wording {
 	return wording{
 		name: "left in use",
 		clause: func(n naming) string {
-			return "leftovers of " + who + " keep " + n.it + " awake" + n.brackets + more
+			return "leftovers from " + who + " keep " + n.it + " awake" + n.brackets + more
 		},
 		headline: leftBehindHeadline,
 		advice: "No running process holds them, but others use the GPU: restart the machine, or reset the GPU once no process and no display " +
@@ -692,12 +692,12 @@ func leftInUseWords(who, more string) wording {
 	}
 }
 
-// leftovers of python (pid 4242, alice) keep GPU 0 (RX 7900 XT) awake (44 °C, …), 46 W above its idle draw
+// leftovers from python (pid 4242, alice) keep GPU 0 (RX 7900 XT) awake (44 °C, …), 46 W above its idle draw
 func leftForGoodWords(who, more string) wording {
 	return wording{
 		name: "left for good",
 		clause: func(n naming) string {
-			return "leftovers of " + who + " keep " + n.it + " awake" + n.brackets + more
+			return "leftovers from " + who + " keep " + n.it + " awake" + n.brackets + more
 		},
 		headline: leftBehindHeadline,
 		advice:   "No running process holds them: restart the machine.",
@@ -821,11 +821,11 @@ const (
 	slowedBy  = "slowed by heat"
 )
 
-// GPU 0 (RTX 4090) is held back by heat (71 °C, 24 °C below its hardware slowdown)
+// GPU 0 (RTX 4090) is slowed by heat (71 °C, 24 °C below its hardware slowdown)
 func heatDriverWords(temp string) wording {
 	return wording{
 		name:   "driver",
-		clause: func(n naming) string { return n.it + " is held back by heat" + temp },
+		clause: func(n naming) string { return n.it + " is slowed by heat" + temp },
 		headline: func(h heading) (now, past string) {
 			if h.who == "" {
 				return "Heat slows " + h.gpu + " down.", "Heat slowed " + h.gpu + " down."
@@ -837,31 +837,31 @@ func heatDriverWords(temp string) wording {
 	}
 }
 
-// GPU 0 (RTX 4090) is throttling hard because it is too hot (95 °C)
+// GPU 0 (RTX 4090) is slowed sharply because it is too hot (95 °C)
 func heatHardwareWords(temp string) wording {
 	return wording{
 		name:   "hardware",
-		clause: func(n naming) string { return n.it + " is throttling hard because it is too hot" + temp },
+		clause: func(n naming) string { return n.it + " is slowed sharply because it is too hot" + temp },
 		headline: func(h heading) (now, past string) {
 			if h.who == "" {
-				return "Heat throttles " + h.gpu + " hard.", "Heat throttled " + h.gpu + " hard."
+				return "Heat slows " + h.gpu + " down sharply.", "Heat slowed " + h.gpu + " down sharply."
 			}
-			return h.Who() + h.verb(" heats ", " heat ") + h.gpu + " until it throttles hard.",
-				h.Who() + " heated " + h.gpu + " until it throttled hard."
+			return h.Who() + h.verb(" heats ", " heat ") + h.gpu + " until it slows down sharply.",
+				h.Who() + " heated " + h.gpu + " until it slowed down sharply."
 		},
 		advice: coolerAir,
 		short:  slowedBy,
 	}
 }
 
-// GPU 0 (RX 7900 XT) is held back by its hot spot, which is at 110 °C (71 °C)
+// GPU 0 (RX 7900 XT) is slowed by its hot spot, which is at 110 °C (71 °C)
 func heatHotSpotWords(spot, temp string) wording {
 	return wording{
 		name:   "hot spot",
-		clause: func(n naming) string { return n.it + " is held back by its hot spot, which is at " + spot + temp },
+		clause: func(n naming) string { return n.it + " is slowed by its hot spot, which is at " + spot + temp },
 		headline: func(h heading) (now, past string) {
 			if h.who == "" {
-				return h.GPU() + " is slowed down by its hot spot.", h.GPU() + " was slowed down by its hot spot."
+				return h.GPU() + " is slowed by its hot spot.", h.GPU() + " was slowed by its hot spot."
 			}
 			return h.Who() + h.verb(" heats", " heat") + " the hot spot of " + h.gpu + " until it slows down.",
 				h.Who() + " heated the hot spot of " + h.gpu + " until it slowed down."
@@ -872,14 +872,14 @@ func heatHotSpotWords(spot, temp string) wording {
 	}
 }
 
-// GPU 0 (RTX 3090) is held back by its memory, which is at 104 °C (71 °C)
+// GPU 0 (RTX 3090) is slowed by its memory, which is at 104 °C (71 °C)
 func heatMemoryWords(memory, temp string) wording {
 	return wording{
 		name:   "memory",
-		clause: func(n naming) string { return n.it + " is held back by its memory, which is at " + memory + temp },
+		clause: func(n naming) string { return n.it + " is slowed by its memory, which is at " + memory + temp },
 		headline: func(h heading) (now, past string) {
 			if h.who == "" {
-				return h.GPU() + " is slowed down by its hot memory.", h.GPU() + " was slowed down by its hot memory."
+				return h.GPU() + " is slowed by its hot memory.", h.GPU() + " was slowed by its hot memory."
 			}
 			return h.Who() + h.verb(" heats", " heat") + " the memory of " + h.gpu + " until it slows down.",
 				h.Who() + " heated the memory of " + h.gpu + " until it slowed down."
@@ -889,31 +889,31 @@ func heatMemoryWords(memory, temp string) wording {
 	}
 }
 
-// GPU 0 (RTX 4090) is slowed down by its own hardware, because of heat or the power supply
+// GPU 0 (RTX 4090) is slowed by its own hardware, because of heat or the power supply
 func powerHardwareWords() wording {
 	return wording{
 		name: "hardware",
 		clause: func(n naming) string {
-			return n.it + " is slowed down by its own hardware, because of heat or the power supply"
+			return n.it + " is slowed by its own hardware, because of heat or the power supply"
 		},
 		headline: func(h heading) (now, past string) {
 			return h.GPU() + "'s own hardware slows it down.", h.GPU() + "'s own hardware slowed it down."
 		},
 		advice: "Check the power cables and the temperature around the card.",
-		short:  "slowed down by its hardware",
+		short:  "slowed by its hardware",
 	}
 }
 
-// GPU 0 (RTX 4090) is slowed down because the power supply asks it to draw less
+// GPU 0 (RTX 4090) is slowed because the power supply asks it to draw less
 func powerBrakeWords() wording {
 	return wording{
 		name:   "brake",
-		clause: func(n naming) string { return n.it + " is slowed down because the power supply asks it to draw less" },
+		clause: func(n naming) string { return n.it + " is slowed because the power supply asks it to draw less" },
 		headline: func(h heading) (now, past string) {
 			return "The power supply slows " + h.gpu + " down.", "The power supply slowed " + h.gpu + " down."
 		},
 		advice: "Check the power supply and its cables; in a server, check its power budget too.",
-		short:  "slowed down by the power supply",
+		short:  "slowed by the power supply",
 	}
 }
 
@@ -1023,12 +1023,12 @@ const (
 	mayFollowCurve = "It may follow a curve that a tool has set: look for a fan tool, and check whether the card's zero-RPM mode is on."
 )
 
-// the fan of GPU 0 (RTX 4090) turns at 50 % with no work running at 34 °C: what it follows is not reported
+// the fan of GPU 0 (RTX 4090) turns at 50 % with no work running at 34 °C, and no reading explains it
 func fanUnexplainedWords(speed, though, temp, advice string) wording {
 	return wording{
 		name: "unexplained",
 		clause: func(n naming) string {
-			return n.fan + " turns at " + speed + " " + though + temp + ": what it follows is not reported"
+			return n.fan + " turns at " + speed + " " + though + temp + ", and no reading explains it"
 		},
 		headline: func(h heading) (now, past string) {
 			return h.Fans() + " is fast, and no reading explains it.", h.Fans() + " was fast, and no reading explained it."
@@ -1264,7 +1264,7 @@ func fansNotShownWords() wording {
 
 // Causes without a headline of their own.
 
-// GPU 0 (RTX 4090) had a driver error: XID 31 (a program used a wrong memory address), and has broken memory rows waiting to be …
+// GPU 0 (RTX 4090) had a driver error, XID 31 (a program used a wrong memory address), and has faulty memory rows waiting …
 func driverErrorWords(what, memory, advice string) wording {
 	and := ""
 	if memory != "" {
@@ -1272,19 +1272,19 @@ func driverErrorWords(what, memory, advice string) wording {
 	}
 	return wording{
 		name:   "now",
-		clause: func(n naming) string { return n.it + " had a driver error: " + what + and },
+		clause: func(n naming) string { return n.it + " had a driver error, " + what + and },
 		advice: advice,
 		short:  "a recent driver error",
 	}
 }
 
-// GPU 0 (A100) has broken memory rows waiting to be replaced
+// GPU 0 (A100) has faulty memory rows waiting to be replaced
 func brokenMemoryWords(what, advice string) wording {
 	return wording{
 		name:   "memory",
 		clause: func(n naming) string { return n.it + " has " + what },
 		advice: advice,
-		short:  "broken memory waits for replacement",
+		short:  "faulty memory to be replaced",
 	}
 }
 
@@ -1323,11 +1323,11 @@ func wrongAndPerhapsWords(wrong, perhaps string) wording {
 	}
 }
 
-// unknown about GPU 0 (RTX 4090) here: how hot it is (not offered by this product or driver)
+// not known about GPU 0 (RTX 4090): how hot it is (not offered by this product or driver)
 func missingWords(missing, advice string) wording {
 	return wording{
 		name:   "missing",
-		clause: func(n naming) string { return "unknown about " + n.it + " here: " + missing },
+		clause: func(n naming) string { return "not known about " + n.it + ": " + missing },
 		advice: advice,
 	}
 }
@@ -1552,12 +1552,12 @@ func cpuFanStillWords(temp string) machineWording {
 	}
 }
 
-// The CPU has slowed itself down because of heat (99 °C, the CPU fan at 3100 RPM). who is the process that heats it; empty if unknown.
+// The CPU has been slowed by heat (99 °C, the CPU fan at 3100 RPM). who is the process that heats it; empty if unknown.
 func cpuHeatWords(who, readings string) machineWording {
 	w := machineWording{
-		clause:   "The CPU has slowed itself down because of heat" + readings,
-		headline: "The CPU is so hot that it slows itself down.",
-		past:     "The CPU was so hot that it slowed itself down.",
+		clause:   "The CPU has been slowed by heat" + readings,
+		headline: "Heat slows the CPU down.",
+		past:     "Heat slowed the CPU down.",
 		advice:   "Clean its cooler and filters, and check that the cooler is seated well. Running less at once makes less heat.",
 		short:    slowedBy,
 	}
@@ -1602,7 +1602,7 @@ func processWorksWords(who, process string, a manner, readings string, fansRun, 
 		w.headline, w.past = who+" keeps the CPU busy, so the fans are running.", who+" kept the CPU busy, so the fans were running."
 	}
 	if !mayEnd {
-		w.advice = "Check what it is working for; don't end it."
+		w.advice = "Check what it is doing, but don't end it."
 	}
 	return w
 }
@@ -1732,12 +1732,12 @@ func fansOffHeadline() (now, past string) { return "Your fans are off.", "Your f
 // Several machines.
 
 // The verbs of such a headline, in the present and in the past.
-type verbs struct{ is, are, can string }
+type verbs struct{ is, are string }
 
-var isNow, wasThen = verbs{"is", "are", "can"}, verbs{"was", "were", "could"}
+var isNow, wasThen = verbs{"is", "are"}, verbs{"was", "were"}
 
-// word says in a few words how a node with that standing is.
-func (s Standing) word(v verbs) string {
+// word describes a node with that standing in a few words.
+func (s Standing) word() string {
 	switch s {
 	case Resting:
 		return "quiet"
@@ -1746,7 +1746,7 @@ func (s Standing) word(v verbs) string {
 	case Busy:
 		return "busy"
 	case Unread:
-		return "without a GPU that " + v.can + " be read"
+		return "without a readable GPU"
 	case Silent:
 		return "silent"
 	case Loud:
@@ -1759,20 +1759,20 @@ func (s Standing) word(v verbs) string {
 // are says how many nodes have a standing: "1 is silent".
 func (t *Tally) are(v verbs, s Standing) string {
 	if t[s] == 1 {
-		return "1 " + v.is + " " + s.word(v)
+		return "1 " + v.is + " " + s.word()
 	}
-	return strconv.Itoa(t[s]) + " " + v.are + " " + s.word(v)
+	return strconv.Itoa(t[s]) + " " + v.are + " " + s.word()
 }
 
 // 2 of 40 machines are broken
 func fleetHeadline(v verbs, count, nodes int, s Standing) string {
 	switch count {
 	case nodes:
-		return "All " + strconv.Itoa(nodes) + " machines " + v.are + " " + s.word(v)
+		return "All " + strconv.Itoa(nodes) + " machines " + v.are + " " + s.word()
 	case 1:
-		return "1 of " + strconv.Itoa(nodes) + " machines " + v.is + " " + s.word(v)
+		return "1 of " + strconv.Itoa(nodes) + " machines " + v.is + " " + s.word()
 	default:
-		return strconv.Itoa(count) + " of " + strconv.Itoa(nodes) + " machines " + v.are + " " + s.word(v)
+		return strconv.Itoa(count) + " of " + strconv.Itoa(nodes) + " machines " + v.are + " " + s.word()
 	}
 }
 
@@ -1791,7 +1791,7 @@ func fleetWorst(v verbs, count int, node, what string) string {
 // "; the others are quiet", after the number of machines that are silent, or have no GPU that can be read
 func fleetOthers(v verbs, busy bool) string {
 	if busy {
-		return "; none that answers " + v.is + " loud"
+		return "; none of the others " + v.is + " loud"
 	}
 	return "; the others " + v.are + " quiet"
 }

@@ -78,7 +78,7 @@ func TestWords(t *testing.T) {
 	says("fanFixedWords", fanFixedWords("66 %", "50 °C", "71 °C"))
 	says("fanTargetWords", fanTargetWords("80 %", "30 %", " (34 °C)"))
 	says("workWords", workWords(High, who, busy, ""))
-	says("workWords, not sure", workWords(Medium, who, busy, ", together with work that is not listed"))
+	says("workWords, not sure", workWords(Medium, who, busy, withUnlisted))
 	says("burstsWords", burstsWords(who, manner{how: "busy in bursts (40 % of the time)"}))
 	says("comesBackWords", comesBackWords(manner{how: "busy in bursts"}, who))
 	says("guessedWords", guessedWords(who, manner{how: "busy"}))
@@ -101,7 +101,7 @@ func TestWords(t *testing.T) {
 	says("persistenceWords", persistenceWords(": its clocks are up"))
 	says("nothingHoldsWords", nothingHoldsWords(more, lookForContext))
 	says("nothingHoldsWords, of another vendor", nothingHoldsWords(more, lookForProgram))
-	says("heatDriverWords", heatDriverWords(" (71 °C, 24 °C below its hardware slowdown)"))
+	says("heatDriverWords", heatDriverWords(" (71 °C, "+belowSlowdown("24 °C")+")"))
 	says("heatHardwareWords", heatHardwareWords(" (95 °C)"))
 	says("heatHotSpotWords", heatHotSpotWords("110 °C", " (71 °C)"))
 	says("heatMemoryWords", heatMemoryWords("104 °C", " (71 °C)"))
@@ -135,8 +135,8 @@ func TestWords(t *testing.T) {
 	says("noFanWords", noFanWords())
 	says("processorFanWords", processorFanWords())
 	says("fansNotShownWords", fansNotShownWords())
-	says("driverErrorWords", driverErrorWords("XID 31 (a program used a wrong memory address)", "broken memory rows waiting to be replaced", "Restart it."))
-	says("brokenMemoryWords", brokenMemoryWords("broken memory rows waiting to be replaced", "Restart it."))
+	says("driverErrorWords", driverErrorWords("XID 31 (a program used a wrong memory address)", "faulty memory rows waiting to be replaced", "Restart it."))
+	says("brokenMemoryWords", brokenMemoryWords("faulty memory rows waiting to be replaced", "Restart it."))
 	says("leftOutWords", leftOutWords("temperature (511 °C)"))
 	says("probablyWrongWords", probablyWrongWords("power draw (3 W)"))
 	says("wrongAndPerhapsWords", wrongAndPerhapsWords("temperature (511 °C)", "power draw (3 W)"))
@@ -192,7 +192,7 @@ func TestWords(t *testing.T) {
 		{Broken: 1, Silent: 1, Busy: 2}, {Broken: 2, Silent: 2}, {Loud: 1, Resting: 3}, {Silent: 1, Loud: 1}, {Silent: 2, Loud: 2}, {Silent: 1, Busy: 1},
 		{Unread: 2, Resting: 2}, {Unread: 3}, {Busy: 2, Resting: 1}, {Cooling: 2}, {Resting: 3},
 	} {
-		headline(tally.headline("n1", "the GPU is lost"))
+		headline(tally.headline("n1", "the GPU is lost", "the GPU was lost"))
 	}
 	parts(t, &b)
 	calledIn(t, b.String())

@@ -61,18 +61,18 @@ func (d *device) newestFailure() (newest failure, ok bool) {
 	return newest, d.s.Time.Sub(newest.last) <= errorsCount
 }
 
-// brokenMemory says what memory of a device is broken and not replaced yet, and what to do; empty if none is, or it is not reported.
+// brokenMemory describes faulty memory of a device that spare memory has not replaced yet, and what to do about it. Both are empty if there is none or it is not reported.
 func brokenMemory(d *device) (what, try string) {
 	is := func(r gpu.Reading[bool]) bool { so, ok := r.Trusted(); return so && ok }
 	const restart = "Reset the GPU while nothing uses it, or restart the machine: spare memory then takes its place."
 	h := &d.Health
 	switch {
 	case is(h.RemapFailed):
-		return "broken memory that no spare memory can replace", "Take the GPU out of use and have it replaced."
+		return "faulty memory that no spare memory can replace", "Take the GPU out of use and have it replaced."
 	case is(h.RemapPending):
-		return "broken memory rows waiting to be replaced", restart
+		return "faulty memory rows waiting to be replaced", restart
 	case is(h.RetirementPending):
-		return "broken memory pages waiting to be retired", restart
+		return "faulty memory pages waiting to be retired", restart
 	default:
 		return "", ""
 	}

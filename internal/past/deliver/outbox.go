@@ -15,7 +15,7 @@ import (
 // days.
 const DefaultBytes = 512 << 20
 
-// Lost counts what was dropped since the program started because there was no room for it. Rest are sessions, causes and events.
+// Lost counts the data dropped for lack of room since the program started. Rest are sessions, causes and events.
 type Lost struct{ Frames, Readings, Spans, Rest int }
 
 func (l Lost) plus(m Lost) Lost {
@@ -51,7 +51,7 @@ type OutboxConfig struct {
 	Installation func() (id string, err error)
 }
 
-// An Outbox makes parcels of what is written to a store. The store keeps them until they are sent, and writes them in the same transaction as
+// An Outbox makes parcels of the data written to a store. The store keeps them until they are sent, and writes them in the same transaction as
 // their data. Several goroutines may call its methods.
 type Outbox struct {
 	cfg   OutboxConfig

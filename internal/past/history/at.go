@@ -38,8 +38,8 @@ func (e *NotSeenError) Error() string {
 // Unwrap is ErrNotSeen.
 func (e *NotSeenError) Unwrap() error { return ErrNotSeen }
 
-// Moment is what a node was like at a time: the newest Moment that is not later. Its answer is made anew from
-// snapshots of the 15 minutes before, as the stage made it then; stage is a new one that knows what was learned of the
+// Moment returns the state of a node at a time: the newest Moment that is not later. Its answer is recomputed from
+// the snapshots of the 15 minutes before, as the stage did then; stage is a new one that has the learned state of the
 // devices. Where there is no snapshot of that time the error is [ErrNotSeen], and a [NotSeenError] where one of
 // shortly before would have been followed by another one if gpuwhy had looked. Two at
 // once are answered, which is much work; one for which there is no place in time gets [ErrBusy].

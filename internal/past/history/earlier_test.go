@@ -4,7 +4,7 @@ import "testing"
 
 func TestEarlier(t *testing.T) {
 	for said, want := range map[string]string{
-		"GPU 5 does not answer; this began 30 s ago.":       "GPU 5 does not answer; this began 30 s earlier.",
+		"GPU 5 is not answering; this began 30 s ago.":      "GPU 5 is not answering; this began 30 s earlier.",
 		"12\u00a0min ago it rose above 50 %.":               "12\u00a0min earlier it rose above 50 %.",
 		"the first came 4 min ago, the last one 2 days ago": "the first came 4 min earlier, the last one 2 days earlier",
 		"The driver can't be read; this began just now.":    "The driver can't be read; this began at that moment.",

@@ -62,8 +62,8 @@ func (g Grid) Len() int {
 // Time returns the start of a point's step.
 func (g Grid) Time(point int) time.Time { return g.From.Add(time.Duration(point) * g.Step) }
 
-// Clip is the grid without what is before a time: it begins with the first whole step that is not before that. Where none is in the
-// span, it has one point that begins at that time, made of single readings.
+// Clip returns the grid without everything before a time: it begins with the first whole step at or after that time. If the span has no such
+// step, the grid has one point that begins at that time and is made from single readings.
 func (g Grid) Clip(begin time.Time) Grid {
 	if !g.From.Before(begin) {
 		return g

@@ -9,7 +9,7 @@ import (
 )
 
 // Kinds are the kinds of the devices that an answer to a query is about, each once and in order: of those that the query names,
-// or of all, whose readings overlap its span. With more than one, what is real and what is not stand side by side, also in sums.
+// or of all, whose readings overlap its span. If there are several, the answer and its sums mix real and simulated or recorded devices.
 func Kinds(devices map[store.Key]store.Device, q store.Query) []gpu.Kind {
 	kinds := map[gpu.Kind]bool{}
 	for k, d := range devices {

@@ -14,7 +14,7 @@ import (
 // A Past answers questions about the past from a store.
 type Past struct {
 	Store store.Store
-	// Keeps is how long each tier is kept: what is older is asked of a coarser one.
+	// Keeps is how long each tier is kept; older data comes from a coarser tier.
 	Keeps store.Retention
 	Now   func() time.Time
 	// Interval is how often devices are read; 0: not known.
@@ -43,8 +43,8 @@ func (p *Past) Finest(ctx context.Context, q store.Query) (store.Tier, error) {
 	return p.since(ctx, tier, q)
 }
 
-// keeps reports whether rows of a tier are kept since a time. What has just become too old counts: time passes while a question is
-// read, and what is forgotten each minute is answered from coarser rows.
+// keeps reports whether a tier still has its rows since a time. Rows that have just become too old count, because time passes while a query
+// runs; rows deleted in that minute are answered from a coarser tier.
 func (p *Past) keeps(tier store.Tier, since time.Time) bool {
 	return !since.Before(p.Keeps.Cutoff(tier, p.Now()).Add(-time.Minute))
 }

@@ -125,7 +125,7 @@ func spanned(tables []store.TableSize) time.Duration {
 	return to.Sub(from)
 }
 
-// longest is how long what is not readings is kept; 0: for ever.
+// longest is how long everything except readings is kept; 0: forever.
 func (p *Past) longest() time.Duration {
 	now := time.Unix(0, 0)
 	if oldest := p.Keeps.Oldest(now); !oldest.IsZero() {

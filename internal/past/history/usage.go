@@ -212,7 +212,7 @@ func newTotals(grouping Grouping, times []time.Time) *totals {
 	return &totals{grouping: grouping, times: times, groups: map[sumOf]*group{}, newest: map[place]*one{}}
 }
 
-// without reports whether a session has no part in span i. Of a single span, what is read has.
+// without reports whether a session has no part in span i. If there is a single span, every session that was read has a part in it.
 func (x *totals) without(s *store.Session, i int) bool {
 	if len(x.times) == 2 {
 		return false

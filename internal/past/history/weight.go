@@ -18,8 +18,8 @@ type weight struct {
 	work        []stretch // when it worked; nil: evenly
 }
 
-// closely is the longest session that is weighed by minutes. A longer one is weighed by quarters of an hour. It does not depend on
-// what is asked for, so that the parts of a session add up.
+// closely is the longest session that is weighed by minutes; a longer one is weighed by quarters of an hour. The choice does not depend on
+// the query, so the parts of a session add up.
 const closely = 12 * time.Hour
 
 // weights are those of sessions of which a part is asked for.

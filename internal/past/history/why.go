@@ -47,14 +47,14 @@ const (
 var shown = map[explain.Kind]string{
 	explain.Work:          "{who} ran on {gpu}",
 	explain.Lost:          "{gpu} was lost",
-	explain.NotAnswering:  "{gpu} did not answer",
-	explain.NeedsAction:   "the driver asked for a reset of {gpu}, or similar",
+	explain.NotAnswering:  "{gpu} was not answering",
+	explain.NeedsAction:   "{gpu} needed attention, according to the driver",
 	explain.LimitedByHeat: "heat slowed {gpu} down",
 	explain.FanFailing:    "the fan of {gpu} did not turn as it should",
 	explain.FanUnreadable: "the driver could not read the fan of {gpu}",
-	explain.Unexplained:   "{gpu} drew power that no process explains",
+	explain.Unexplained:   "{gpu} drew power that no process explained",
 	explain.HeldAwake:     "{gpu} was held awake{by} without work",
-	explain.DriverError:   "the driver reported an error of {gpu}",
+	explain.DriverError:   "{gpu} had a driver error",
 }
 
 // Why tells what went on between two times. names says how people call a device, such as "GPU 3". Times in sentences are
@@ -83,12 +83,12 @@ func (p *Past) why(ctx context.Context, q store.Query, names func(store.Key) str
 	return t.tell(ctx, p, names)
 }
 
-// long is the longest span whose story always has all causes, and measures work by readings. Of a longer one that has many the story has
-// only those that lasted a quarter of an hour, but for what was broken: shorter ones of long ago are forgotten. How busy work kept a
-// device is told from the sessions then.
+// long is the longest span whose story always has all causes and measures work by readings. For a longer span with more than many causes, the
+// story has only faults and causes that lasted at least a quarter of an hour, because shorter ones of long ago are no longer stored. Utilization
+// then comes from the sessions.
 const long, many = 31 * 24 * time.Hour, 2500
 
-// broken are the kinds of which every cause counts, and lasting those that tell of work and rest.
+// broken are the kinds whose causes all count; lasting are the kinds about work and idling.
 var broken, lasting = kindsOf(true), append(kindsOf(false), string(explain.CoolingDown))
 
 func kindsOf(brokenOnes bool) (kinds []string) {

@@ -49,7 +49,7 @@ func pointsOf(values []float32) points {
 	return points(b)
 }
 
-// each calls f with each number, and returns what is wrong with the text.
+// each calls f with each number, and returns an error if the text is malformed.
 func (p points) each(f func(i int, v float32)) error {
 	i := 0
 	for word := range strings.FieldsSeq(string(p)) {
@@ -217,7 +217,7 @@ func (s *shelf) placeOf(t time.Time) int {
 	return (s.first + n) % s.slots
 }
 
-// fill takes in who was on a device at moments of which that is not known.
+// fill adds the processes on a device at moments for which they are not known yet.
 func (w *work) fill(list []handedWork, places []int) {
 	free := make([]bool, w.slots)
 	for i := range free {

@@ -156,7 +156,7 @@ func (s *Store) Forget(node string) {
 	s.generation++
 }
 
-// forget leaves out what is later than now, since the clock was set back.
+// forget drops everything later than now, because the clock was set back.
 func (s *shelf) forget(now time.Time) {
 	for s.end > s.first && s.times[(s.end-1)%s.slots].After(now) {
 		s.end--
@@ -421,7 +421,7 @@ func (s *Store) Kept() View {
 	return view([]*shelf{s.near}, nil, true)
 }
 
-// Restore fills an empty store, as far as what was kept is not older than Span.
+// Restore fills an empty store with the kept moments that are not older than Span.
 func (s *Store) Restore(kept View, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Question is what is asked for of the recent past.
+// A Question is a query about the recent past.
 type Question struct {
 	Node, UUID string        // of one node, or one device; empty: of all
 	Step       time.Duration // the time between two points, in seconds that divide a minute: at least so long
@@ -135,8 +135,8 @@ func (t *Table) makeHottest() (out []*Row) {
 	return out
 }
 
-// Together are the workers of all rows, those of one program and user as one, in the order of the rows, and on how many devices each is.
-// Their watts are the sum of what is known, and visits that overlap are one.
+// Together returns the workers of all rows in the order of the rows, with those of one program and user merged, and the number of devices each is on.
+// Their watts are the sum of the known ones, and overlapping visits are merged.
 func (t *Table) Together() (workers []Working, devices []int) {
 	if t.together == nil {
 		return nil, nil

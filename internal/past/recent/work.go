@@ -26,7 +26,7 @@ type Visit struct {
 // mostWorkers of a device are told apart.
 const mostWorkers = 64
 
-// work is who was on a device, and what they drew. Watts are summed by place, over the moments of which it is known whose they are.
+// work records the processes on a device and their power draw. Watts are summed by place, over the moments whose watts could be attributed.
 type work struct {
 	slots   int       // how many places there are
 	workers []*worker // in the order in which they came
@@ -39,7 +39,7 @@ type worker struct {
 	here  bool      // in the moment that is taken in
 }
 
-// begin makes room for a moment, and leaves out who was gone before the oldest.
+// begin makes room for a moment and drops workers that were gone before the oldest moment.
 func (w *work) begin(place int, oldest time.Time) {
 	if w.known == nil {
 		return
@@ -52,7 +52,7 @@ func (w *work) begin(place int, oldest time.Time) {
 	})
 }
 
-// forget leaves out what is later than now.
+// forget drops everything later than now.
 func (w *work) forget(now time.Time) {
 	for _, worker := range w.workers {
 		for i := range worker.Visits {
@@ -84,7 +84,7 @@ func (w *work) find(name, user string, pid int) *worker {
 	return worker
 }
 
-// note takes in who is on a device at the moment in a place. The one before of its node was at before, zero for none.
+// note records the processes on a device at the moment stored in place. before is the time of its node's previous moment; zero if there is none.
 func (w *work) note(d *gpu.Device, a *attribute.Attribution, place int, before, now time.Time) {
 	for _, worker := range w.workers {
 		worker.here = false

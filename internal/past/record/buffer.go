@@ -142,8 +142,8 @@ func (b *buffer) counts() Counts {
 	return Counts{len(b.rows), len(b.frames), len(b.spans), len(b.sessions), len(b.causes), len(b.events)}
 }
 
-// limit drops what is too much: readings and snapshots first, the oldest of them, then spans, which the store's readings can
-// make again, and at last events, causes and sessions. It reports whether it dropped something.
+// limit drops data over the limits: first the oldest readings and snapshots, then spans, which can be made again from the store's
+// readings, and last events, causes and sessions. It reports whether it dropped something.
 func (b *buffer) limit() (dropped bool) {
 	for len(b.rows) > b.maxReadings {
 		b.dropRow()
@@ -159,8 +159,8 @@ func (b *buffer) limit() (dropped bool) {
 	return dropped
 }
 
-// gone reports whether all readings of a span were dropped, so that there is nothing to make its row of. Of what is being written
-// that is not known.
+// gone reports whether all readings of a span were dropped, so that its row can't be made. While data is being written, this is not
+// known.
 func (b *buffer) gone(span store.Bucket) bool {
 	return b.away == 0 && span.Time.After(b.written) && !span.Time.Add(span.Tier.Span()).After(b.lost)
 }
@@ -226,7 +226,7 @@ func dropOldest[K comparable, V any](b *buffer, all map[K]V, size func(*V) int, 
 	return !when.IsZero()
 }
 
-// take moves what is written next into a buffer of its own: all but readings and snapshots, and so many of these.
+// take moves the data to write next into a buffer of its own: at most that many readings and snapshots, and everything else.
 func (b *buffer) take(rows, frames int) *buffer {
 	out := newBuffer(0, 0)
 	out.devices, b.devices = b.devices, out.devices

@@ -19,9 +19,9 @@ const (
 )
 
 const (
-	// lasting is how long heat or power must hold the clocks down to be told, and brief how long they may pause in that.
+	// lasting is how long heat or power must hold the clocks down before an event is written; brief is how long they may pause meanwhile.
 	lasting, brief = 30 * time.Second, time.Minute
-	// over is how long they must not do so for what was told to be over: work at the power limit touches it now and then.
+	// over is how long they must have stopped before the end is written: work at the power limit touches it now and then.
 	over = 3 * time.Minute
 )
 
@@ -44,10 +44,11 @@ type throttle struct {
 // throttles are the kinds of throttling.
 var throttles = [...]struct {
 	name    string
+	text    string // after "GPU 0 is "
 	reasons gpu.ClockEventReasons
 }{
-	{"heat", gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal},
-	{"power", gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake},
+	{"heat", "slowed by heat", gpu.ReasonThermalSlowdown | gpu.ReasonHardwareThermal},
+	{"power", "held back by power", gpu.ReasonPowerCap | gpu.ReasonHardwarePowerBrake},
 }
 
 // observeChanges finds what happened to a device since its reading before.

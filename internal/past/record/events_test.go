@@ -115,10 +115,10 @@ func TestThrottling(t *testing.T) {
 	}
 	r.flush()
 	want := []string{
-		"11m40s throttling info: GPU 0 (Card) is slowed down by power.",
-		"16m40s throttling info: GPU 0 (Card) is no longer slowed down by power.",
-		"18m20s throttling info: GPU 0 (Card) is slowed down by heat.",
-		"18m50s throttling info: GPU 0 (Card) is no longer slowed down by heat.",
+		"11m40s throttling info: GPU 0 (Card) is held back by power.",
+		"16m40s throttling info: GPU 0 (Card) is no longer held back by power.",
+		"18m20s throttling info: GPU 0 (Card) is slowed by heat.",
+		"18m50s throttling info: GPU 0 (Card) is no longer slowed by heat.",
 	}
 	if got := fake.happened(); !slices.Equal(got, want) {
 		t.Errorf("happened:\n%s", strings.Join(got, "\n"))
@@ -145,7 +145,7 @@ func TestThrottlingEnds(t *testing.T) {
 		}
 		return d
 	}
-	const begins, ends = "GPU 0 (Card) is slowed down by heat.", "GPU 0 (Card) is no longer slowed down by heat."
+	const begins, ends = "GPU 0 (Card) is slowed by heat.", "GPU 0 (Card) is no longer slowed by heat."
 	// The world begins in seconds of now: what an earlier run told of is looked for in the last month.
 	begin := time.Now().UTC().Truncate(time.Second).Add(-2 * time.Hour)
 	for name, tt := range map[string]struct {

@@ -13,11 +13,11 @@ import (
 // abandoned is how long a span of another gpuwhy's node waits for its row before this one makes it.
 const abandoned = time.Hour
 
-// mostThrottles is how many of the newest events say what goes on.
+// mostThrottles is how many of the newest events are read to find throttling that continues.
 const mostThrottles = 10_000
 
-// doubted is the document that says what was newest in the store, while the clock is far ahead of that and not believed yet. What
-// is written meanwhile says nothing about the clock to a run after this one.
+// doubted is the document with the time of the newest reading in the store, for as long as the clock is far ahead of it and not trusted yet.
+// A later run does not judge the clock by data written meanwhile.
 const doubted = "clock"
 
 // earlier is what the store has of earlier runs.

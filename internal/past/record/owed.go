@@ -64,7 +64,7 @@ func (x *sessions) settleOwed(r *Recorder, floor float64) {
 // mostRest is the part of its power limit that a device draws at rest at most, as is usual: of most it is a tenth.
 const mostRest = 0.15
 
-// A rest is what is seen of a device's draw while its idle floor is not known, because programs hold it all the time.
+// A rest has the observed draw of a device whose idle floor is unknown because programs hold it all the time.
 type rest struct {
 	quiet attribute.Floor // steady without work, though a program held it
 	least attribute.Floor // steady, also at work

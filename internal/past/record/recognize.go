@@ -20,7 +20,7 @@ const (
 // unwatched is that time, and no less than the longest between two readings that follow one another.
 func (r *Recorder) unwatched() time.Duration { return max(unwatched, r.longest()) }
 
-// A sighting is what is known of the process that has a session's pid, when it is seen after the session was seen last.
+// A sighting describes the process that has a session's pid, seen after the session was last seen.
 type sighting struct {
 	pid                    int
 	seenAt                 time.Time

@@ -95,7 +95,7 @@ func New(cfg Config) *Recorder {
 	}
 }
 
-// A node is what is remembered of one machine.
+// A node is the recorder's memory of one machine.
 type node struct {
 	name    string
 	moments int       // so far
@@ -111,7 +111,7 @@ type node struct {
 	later   map[store.Bucket]bool // spans that have readings and end after now, since the clock was set back
 }
 
-// A device is what is remembered of one device, or of a machine.
+// A device is the recorder's memory of one device, or of a machine.
 type device struct {
 	store.Device
 	columns  store.Columns
@@ -185,7 +185,7 @@ func (r *Recorder) Rewrite() {
 	r.limit()
 }
 
-// limit drops what is too much, and lets what waits be written.
+// limit drops data over the limits, and wakes the writer.
 func (r *Recorder) limit() {
 	if r.out.limit() && !r.told {
 		r.told = true
@@ -206,7 +206,7 @@ func (r *Recorder) node(name string) *node {
 	return n
 }
 
-// device returns what is remembered of a device, or something new.
+// device returns the memory of a device, or a new one.
 func (r *Recorder) device(n *node, uuid string) *device {
 	d := n.devices[uuid]
 	if d == nil {

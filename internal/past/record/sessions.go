@@ -216,7 +216,7 @@ func (r *Recorder) lose(d *device) {
 	r.suspend(d, store.GPULost)
 }
 
-// suspend ends the sessions of a device of which nobody can say who is on it, for now: those that are seen again go on.
+// suspend ends the sessions of a device whose processes are unknown for now. A session continues if its process is seen again.
 func (r *Recorder) suspend(d *device, outcome store.Outcome) {
 	for _, s := range d.sessions.live {
 		if s.Outcome == store.Open && !s.held() {
@@ -282,7 +282,7 @@ func trusted[T ~float64 | ~uint64](r gpu.Reading[T], most float64) float64 {
 // absorbed is the look of a session that has become a part of another one.
 const absorbed = -1
 
-// waiting is the session that waits for what is told of a process; nil: there is none.
+// waiting returns the session that waits for details about a process; nil if there is none.
 func (x *sessions) waiting(pid int) *session {
 	for _, s := range x.live {
 		if s.waits && s.PID == pid {
@@ -292,7 +292,7 @@ func (x *sessions) waiting(pid int) *session {
 	return nil
 }
 
-// absorb makes what was seen of a session's process, while it was undecided whether that is its own, a part of the session.
+// absorb merges into a session what was seen of its process while it was undecided whether the process belongs to the session.
 func (x *sessions) absorb(s *session) {
 	for _, part := range x.live {
 		if part.look != absorbed && part.rival != nil && (part.rival == s || part.rival.look == absorbed) {
@@ -303,7 +303,7 @@ func (x *sessions) absorb(s *session) {
 	}
 }
 
-// meet notes that the process was seen, and what is known of it.
+// meet records that the process was seen, with its current details.
 func (s *session) meet(p *seen, seenAt time.Time) {
 	if back := seenAt.Sub(s.To); back < 0 { // the clock was set back while nobody looked
 		s.From = s.From.Add(back)

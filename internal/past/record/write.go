@@ -21,14 +21,14 @@ const (
 	atMost, longAgo = 30 * time.Second, 10 * time.Second
 	// goodbye is how long writing may take at the end.
 	goodbye = 2 * time.Second
-	// Each minute some parts of what is too old are forgotten; not while a clock may be wrong.
+	// Each minute some parts of the expired data are deleted, but not while the clock may be wrong.
 	forgetEvery, forgetParts, mistrust = time.Minute, 10, time.Hour
 	// A clock that is so far after all that the store has may be wrong, too, such as one that is not set yet after a start. It
 	// is believed after some time in which nobody has set it.
 	farAhead, believed = 3 * 24 * time.Hour, 6 * time.Hour
 )
 
-// State says how the writing does.
+// State describes how writing is going.
 type State struct {
 	Written time.Time // last, without an error; zero: never
 	Err     error     // of the last try
@@ -254,7 +254,7 @@ func (w *writer) end(ctx context.Context) {
 	}
 }
 
-// trusted reports whether the clock is right, as far as that can be told: what is forgotten is gone. Who calls has w.mu.
+// trusted reports whether the clock seems right: deleted data can't be restored. The caller holds w.mu.
 func (w *writer) trusted() bool {
 	switch {
 	case w.earlier == nil, !w.set.IsZero() && time.Since(w.set) <= mistrust:
@@ -268,7 +268,7 @@ func (w *writer) trusted() bool {
 // farAhead reports whether the clock is far after all that the store had when this run began.
 func (e *earlier) farAhead() bool { return !e.last.IsZero() && time.Since(e.last) > farAhead }
 
-// forget lets the store forget what is too old, some parts of it.
+// forget makes the store delete some parts of its expired data.
 func (w *writer) forget(ctx context.Context) {
 	w.mu.Lock()
 	trusted, told := w.trusted(), w.state.Err != nil

@@ -95,7 +95,7 @@ func appendKnown(b []byte, v any) (_ []byte, known bool) {
 	return b, false
 }
 
-// known reads what appendKnown wrote. Its texts are those of what was read into v before, where they are the same.
+// known reads a value that appendKnown wrote. It reuses the texts of the value that v had before, where they are equal.
 func (d *decoder) known(v any) bool {
 	switch v := v.(type) {
 	case *store.Row:

@@ -24,7 +24,7 @@ type server struct {
 	begun map[string]uint64 // how often a database has begun anew
 }
 
-// bytesAtOnce bounds what is gathered of a query before it is sent.
+// bytesAtOnce bounds how much of a query's answer is gathered before it is sent.
 const bytesAtOnce = 48 << 10
 
 // converse answers the calls of one connection, until the other side closes it.

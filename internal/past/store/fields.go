@@ -31,7 +31,7 @@ type Field[T any] struct {
 	Place func(*T) any
 }
 
-// A Table declares what is kept of each T, a row with named columns. Readings are rows of [Columns] instead, which come from the catalog.
+// A Table declares the stored fields of each T, a row with named columns. Readings are rows of [Columns] instead, which come from the catalog.
 type Table[T any] struct {
 	Name string // in databases
 	// Device is where a T says of which device or machine it is.

@@ -1,4 +1,4 @@
-// Package store defines what is stored of the past, and how to query it. A [Store] is a database: in a file (package
+// Package store defines the data stored about the past, and how to query it. A [Store] is a database: in a file (package
 // sqlite) or on a server (package postgres). Both pass the same tests (package storetest).
 //
 // A store computes nothing: package record turns Moments into a [Batch], and package
@@ -184,9 +184,9 @@ type Event struct {
 	Data     []byte // JSON, or nothing
 }
 
-// A Batch is written whole or not at all. All is written by its key: the same twice changes nothing, and what is written
-// later, or stands later in the batch, takes the place of what has the same key. What rows, frames, sessions, causes,
-// events and unsettled spans name becomes a device, of which no more is known until there is one in Devices.
+// A Batch is written whole or not at all. Everything is written by key: writing the same twice changes nothing, and an entry that is written
+// later, or is later in the batch, replaces the one with the same key. A device that rows, frames, sessions, causes, events or
+// unsettled spans name is created; nothing more is known about it until Devices has it.
 //
 // Times are kept in whole milliseconds. Text is kept as [Text] returns it.
 type Batch struct {
@@ -205,10 +205,9 @@ type Batch struct {
 	// where it is in both.
 	Unsettled, Settled []Bucket
 
-	// Delivered says that all of it comes from elsewhere, perhaps once more, or after what is newer. Then a session, a cause or
-	// what is known of a device takes the place of what has the same key only where its Order, which grows with what happens, is
-	// not less; and the row of a span only where it is not of fewer readings. What was not delivered has the order 0, and always
-	// takes the place.
+	// Delivered says that the batch comes from elsewhere, perhaps a second time, or after newer data. Then a session, a cause or
+	// a device replaces the one with the same key only if its Order, which grows with each change, is not less, and the row of
+	// a span only if it has no fewer readings. Data that was not delivered has the order 0, and always replaces.
 	Delivered bool
 	// Parcels are put into the outbox with the rest of the batch. They are for a store that is an [Outbox].
 	Parcels []Parcel
@@ -323,8 +322,8 @@ type Store interface {
 	// time. A zero time does not bound it.
 	Unsettled(ctx context.Context, tier Tier, before time.Time) ([]Bucket, error)
 
-	// Forget removes what is older than the retention, a bounded part at a time, and reports whether there is more. It may
-	// leave what is less than a day older. Spans that are not settled go with the rows of their tier.
+	// Forget deletes data older than the retention, a bounded part at a time, and reports whether there is more. It may
+	// leave data that is less than a day older. Spans that are not settled go with the rows of their tier.
 	Forget(ctx context.Context, r Retention, now time.Time) (more bool, err error)
 	// Size says how much there is.
 	Size(ctx context.Context) (Size, error)
@@ -396,7 +395,7 @@ func (r Retention) Oldest(now time.Time) (oldest time.Time) {
 	return oldest
 }
 
-// Text is text as it is kept: what is no UTF-8, and NUL, which some databases don't take, becomes U+FFFD.
+// Text returns text as it is stored: invalid UTF-8, and NUL, which some databases don't accept, become U+FFFD.
 func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -407,7 +406,7 @@ type Size struct {
 	Tables []TableSize
 }
 
-// TableSize is one kind of what is kept. Rows are those of devices and machines.
+// TableSize is the size of one kind of stored data. Rows are those of devices and machines.
 type TableSize struct {
 	Name        string // "raw", "1m", "15m", "6h", "frames", "sessions", "causes", "events"
 	Rows, Bytes int64

@@ -89,7 +89,7 @@ func CheckAddress(address string) error {
 	return err
 }
 
-// Open returns a store. It does not wait for the server: every method says what is wrong with that, and the first that
+// Open returns a store. It does not wait for the server: every method returns the server's error, and the first that
 // reaches it makes the tables, or brings them up to date. An error is a [gpu.Advice] about the address.
 func Open(c Config) (*Store, error) { return open(c, false) }
 
@@ -200,7 +200,7 @@ func (s *Store) asker(ctx context.Context) *pgxpool.Pool {
 	return s.reader
 }
 
-// know uses what is known now, and may change it.
+// know gives use the current knowledge about the database, which it may change.
 func (s *Store) know(use func(k *known)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

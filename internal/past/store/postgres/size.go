@@ -13,7 +13,7 @@ import (
 // large is from how many bytes on the rows of a table are not counted: the server's own estimate does.
 const large = 64 << 20
 
-// Size says how much there is. The rows of what is large are about right.
+// Size returns how much is stored. The row counts of large tables are estimates.
 func (s *Store) Size(ctx context.Context) (size store.Size, err error) {
 	err = s.reading(ctx, func() error {
 		return pgx.BeginTxFunc(ctx, s.asker(ctx), snapshot, func(tx pgx.Tx) error {

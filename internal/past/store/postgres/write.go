@@ -45,7 +45,7 @@ func (s *Store) retries(ctx context.Context, err error, attempt int) bool {
 	return code == deadlock || code == noPartition || code == undefinedTable
 }
 
-// forget drops what is known of the database. It is asked again.
+// forget drops the knowledge about the database, so that it is queried again.
 func (s *Store) forget() { s.know(func(k *known) { *k = nothing() }) }
 
 func (s *Store) write(ctx context.Context, b *store.Batch) error {
@@ -305,13 +305,13 @@ func (w *writing) buckets(ctx context.Context, all []store.Bucket, sql string) e
 	return err
 }
 
-// A device is what is known of one: its number, and what it was said to be.
+// A device has the number of a device in the database, and its description there.
 type device struct {
 	id   int64
 	said store.Device
 }
 
-// identify returns what is known of all devices that the batch names, and writes what is not known yet.
+// identify returns all devices that the batch names, and writes those that the database does not have yet.
 func (w *writing) identify(ctx context.Context) (map[store.Key]device, error) {
 	named := map[store.Key]device{}
 	w.know(func(k *known) {
