@@ -248,13 +248,13 @@ const phaseBegins, phaseEnds = "begins", "ends"
 
 func throttling(key store.Key, d *gpu.Device, i int, phase string, t time.Time) store.Event {
 	reason := throttles[i].name
-	text := fmt.Sprintf("%s is slowed down by %s.", explain.DeviceName(d), reason)
+	text := fmt.Sprintf("%s is %s.", explain.DeviceName(d), throttles[i].text)
 	return eventOf(key, kindThrottling, reason+" "+phase, t, severityInfo, text, map[string]string{"by": reason, "phase": phase})
 }
 
 func throttlingEnds(key store.Key, d *gpu.Device, i int, since, end time.Time) store.Event {
 	reason := throttles[i].name
-	text := fmt.Sprintf("%s is no longer slowed down by %s.", explain.DeviceName(d), reason)
+	text := fmt.Sprintf("%s is no longer %s.", explain.DeviceName(d), throttles[i].text)
 	data := map[string]any{"by": reason, "phase": phaseEnds, "since": since.Format(time.RFC3339), "seconds": end.Sub(since).Seconds()}
 	return eventOf(key, kindThrottling, reason+" "+phaseEnds, end, severityInfo, text, data)
 }
