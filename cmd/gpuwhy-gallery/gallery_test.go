@@ -34,7 +34,7 @@ var components = map[string]string{
 	"aboutNode": "nav.back", "silentNote": "#silent-node", "nodeNoteList": "ul.node-notes", "since": ".since", "standouts": "#standouts", "nodeChoices": ".choices [name=by]",
 	"nodeGroups": "ul.node-groups", "nodeTable": "table.nodes-table", "nodeRow": ".nodes-table tbody th a", "listed": "#node-pages", "userTable": "table.users-table",
 	// A device's own page.
-	"devicePage": "header.of-device", "facts": "#facts", "uses": "#use", "timed": "#facts dd", "means": "#facts dd.note", "source": "details.from", "factList": "#facts div.list",
+	"devicePage": "header.of-device", "facts": "#facts", "uses": "#use", "timed": "#facts dd", "means": "#facts dd.note", "callSource": "details.from", "factList": "#facts div.list",
 	"outlooks": ".outlooks > div", "deviceNext": "#next li",
 	// Processes.
 	"processBlock": "section#processes", "processesBody": "h1#processes-title", "processForm": "form.filters", "chooser": ".filters select", "processTable": "table.processes",
