@@ -142,7 +142,7 @@ func TestOthersAnswersShowUp(t *testing.T) {
 	says(tab, "Nothing new needs attention.")
 	tab.Until(`document.activeElement.id === "open"`)
 	says(front, "No new alerts: 1 is acknowledged or silenced.")
-	says(second, "made by local owner")
+	says(second, "created by local owner")
 	if !browser.Ask[bool](second, `document.activeElement.value === "half a sen" && document.activeElement.closest("details").open`) {
 		t.Error("what was being typed is gone, or has lost the focus")
 	}

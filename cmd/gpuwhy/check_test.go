@@ -106,8 +106,8 @@ func TestPathsAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	for value, says := range map[string]string{
-		`"/tmp/x"`: "remove the quotes", "'/tmp/x'": "remove the quotes", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "leave out the space",
-		"$HOME/x": "no variable is put in here", "%h/x": "no variable is put in here", "~bob/x": "of other users",
+		`"/tmp/x"`: "remove the quotes", "'/tmp/x'": "remove the quotes", "/tmp/x\r": "carriage return", "/tmp/\x1bx": "control character", " /tmp/x": "remove the space",
+		"$HOME/x": "variables are not expanded", "%h/x": "variables are not expanded", "~bob/x": "other users' home",
 	} {
 		for _, flag := range []string{"--state-dir", "--config", "--nvidia-smi"} {
 			r := inside("check-config", flag+"="+value)

@@ -36,6 +36,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		"", "serve", "snapshot", "why", "healthcheck", "capture", "past", "sessions", "usage",
 		"history size", "history export", "history compact", "history check",
 		"agent", "hub", "record", "fleet join-command", "fleet list", "fleet remove",
+		"do acknowledge", "do acknowledge-several", "do silence", "do silence-several", "do silence-matching",
 	} {
 		args := append(strings.Fields(name), "--help")
 		r := command(t, nil, args...)

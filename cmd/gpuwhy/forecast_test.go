@@ -85,7 +85,7 @@ func TestALeakIsForetold(t *testing.T) {
 	if value(t, "its error", f.Error) >= value(t, "that of as now", f.AsNow.Error) || f.Trials < 9 {
 		t.Errorf("%+v", f)
 	}
-	for path, want := range map[string]string{"/": ">memory full in about ", "/past": " is full in about ", "/api/gpu/why": `"sentence":"The memory of GPU 0 `} {
+	for path, want := range map[string]string{"/": ">memory full in about ", "/past": " will be full in about ", "/api/gpu/why": `"sentence":"The memory of GPU 0 `} {
 		if response, body := p.fetch(path, http.Header{"Accept": {"text/html, */*;q=0.1"}}); response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 			t.Errorf("%s: %d, and no %q", path, response.StatusCode, want)
 		}

@@ -132,7 +132,7 @@ group_interval: 1s
 	if text := testkit.Receive(t, "a message of the alert", messages); !strings.Contains(text, "[warning hot] ") {
 		t.Errorf("told: %q", text)
 	}
-	p.fails("does not answer")
+	p.fails("is not answering")
 	updates(80) // more than 20 s of them are of the time since it is frozen
 	if err := v.stream.Close(); err != nil {
 		t.Error(err)
@@ -140,7 +140,7 @@ group_interval: 1s
 	if err := p.stop(syscall.SIGTERM); err == nil {
 		t.Error("it ends as if all were kept")
 	}
-	for _, text := range []string{"the end of the history is lost", "the disk holds a helper process of gpuwhy"} {
+	for _, text := range []string{"the end of the history is lost", "a helper process of gpuwhy is stuck on the disk"} {
 		if !strings.Contains(p.log.String(), text) {
 			t.Errorf("the log does not say %q", text)
 		}
@@ -158,7 +158,7 @@ group_interval: 1s
 	}
 
 	again := start(t, lib.Env(), append(args, "--listen="+address.Host)...)
-	again.fails("does not answer")
+	again.fails("is not answering")
 	thaw()
 	again.remembered()
 	again.part("state", "ok")
@@ -174,7 +174,7 @@ func TestAThawedDisk(t *testing.T) {
 	p := aSimulation(t, filepath.Join(d.dir, "state"))
 	p.remembered()
 	thaw := d.freeze()
-	p.fails("does not answer")
+	p.fails("is not answering")
 	silence := silenced(p, http.StatusAccepted)
 	thaw()
 	p.remembered()
@@ -207,7 +207,7 @@ func TestAFrozenDiskOfAFleet(t *testing.T) {
 
 	thaw := d.freeze()
 	further(50, "the machine stays live") // 25 s
-	f.server.fails("does not answer")
+	f.server.fails("is not answering")
 	if err := f.server.stop(syscall.SIGTERM); err == nil {
 		t.Error("the server ends as if all were kept")
 	}
@@ -221,7 +221,7 @@ func TestAFrozenDiskOfAFleet(t *testing.T) {
 	agent.part("fleet", "failed")
 
 	f.serve()
-	f.server.fails("does not answer")
+	f.server.fails("is not answering")
 	f.server.part("fleet", "failed", "the fleet's server does not start")
 	thaw()
 	f.server.part("fleet", "ok")

@@ -165,7 +165,7 @@ func TestWrongQuestionsToTheDatabase(t *testing.T) {
 		"nothing kept": {"--state-dir=none", "no past is kept with these settings: name the folder with --state-dir"},
 		"no file":      {"--state-dir=" + t.TempDir(), "no history is kept there: start gpuwhy"},
 		"no database":  {"--state-dir=" + text, "is damaged: "},
-		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 does not answer"},
+		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 is not answering"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -30,8 +30,8 @@ func TestUnknownNamesOnTheCommandLine(t *testing.T) {
 		{[]string{"--lisen=:1"}, []string{`did you mean`, `--listen`}},
 		{[]string{"sesions"}, []string{`did you mean "sessions"`}},
 		{[]string{"--config=" + write("key.yaml", "alow-host: a\n")}, []string{`unknown key "alow-host" (did you mean "allow-host"?)`}},
-		{[]string{"check-config", "--alert-rules=" + write("watch.yaml", "rules: [{name: mine, watch: temprature}]\n")}, []string{`(did you mean "temperature"?); it must be one of`}},
-		{[]string{"check-config", "--alert-rules=" + write("target.yaml", "rules: [{name: hot, notify: [op]}]\ntargets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`there is no target "op" (did you mean "ops"?); there are ops`}},
+		{[]string{"check-config", "--alert-rules=" + write("watch.yaml", "rules: [{name: mine, watch: temprature}]\n")}, []string{`(did you mean "temperature"?); use one of`}},
+		{[]string{"check-config", "--alert-rules=" + write("target.yaml", "rules: [{name: hot, notify: [op]}]\ntargets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`no target is named "op" (did you mean "ops"?); targets: ops`}},
 		{[]string{"notify", "test", "op", "--alert-rules=" + write("ops.yaml", "targets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`there is no target "op" (did you mean "ops"?); the targets are ops`}},
 	} {
 		r := command(t, nil, tt.args...)

@@ -376,7 +376,7 @@ func TestAPastThatHangs(t *testing.T) {
 	p := aSimulation(t, dir)
 	p.remembered()
 	live := die(t, dir)
-	p.fails("does not answer")
+	p.fails("is not answering")
 	silence := silenced(p, http.StatusAccepted)
 	var all sync.WaitGroup
 	for range 3 { // at once, more than there are open readers

@@ -171,11 +171,11 @@ func TestNoPastToRead(t *testing.T) {
 		"no file":      {"--state-dir=" + t.TempDir(), "no history is kept there: start gpuwhy"},
 		"no folder":    {"--state-dir=/proc/nowhere", "no history is kept there"},
 		"empty":        {"--state-dir=" + dir(""), "no history is kept there"},
-		"no database":  {"--state-dir=" + text, "is damaged: let gpuwhy run: it sets the file aside"},
+		"no database":  {"--state-dir=" + text, "is damaged: keep gpuwhy running, or start it: it sets the file aside"},
 		"a folder":     {"--state-dir=" + folder, "is not a regular file"},
-		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 does not answer"},
+		"no server":    {"--history=postgres://me@127.0.0.1:1/past", "PostgreSQL server at 127.0.0.1:1 is not answering"},
 		"nobody there": {"--url=http://127.0.0.1:1", "no gpuwhy answers at http://127.0.0.1:1: start it"},
-		"no URL":       {"--url=gpu box", "is no URL"},
+		"no URL":       {"--url=gpu box", "is not a URL of gpuwhy"},
 		"not gpuwhy":   {"--url=" + other.URL, "is not gpuwhy: give its address with --url"},
 	} {
 		t.Run(name, func(t *testing.T) {

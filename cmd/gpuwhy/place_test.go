@@ -60,7 +60,7 @@ func TestSnapshotTellsTheLivingFromTheDead(t *testing.T) {
 	if o := g.Attribution.Orphans; len(o) != 1 || o[0].PID != fakenvml.NoProcess || value(t, "memory", o[0].UsedMemory) != 2048 {
 		t.Errorf("orphans = %+v", o)
 	}
-	if r := command(t, lib.Env(), "snapshot"); !strings.Contains(r.stdout, "no such process") {
+	if r := command(t, lib.Env(), "snapshot"); !strings.Contains(r.stdout, "(process has ended)") {
 		t.Errorf("the table does not say that it has ended:\n%s", r.stdout)
 	}
 }
