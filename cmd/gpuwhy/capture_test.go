@@ -127,7 +127,7 @@ func TestCaptureAndReplay(t *testing.T) {
 	if !strings.Contains(string(page), `<span>Recorded</span>`) {
 		t.Error("the page does not say that it shows a recording")
 	}
-	if _, docs := p.fetch("/redoc", nil); !strings.Contains(string(docs), "A recording.") {
+	if _, docs := p.fetch("/redoc", nil); !strings.Contains(string(docs), "<strong>Recorded data.</strong>") {
 		t.Error("the documents do not say that this is a recording")
 	}
 	for path, want := range map[string]string{

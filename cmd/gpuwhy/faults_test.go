@@ -144,7 +144,7 @@ func hasVendor(vendor string) func(*contract.UpdateGPU) bool {
 
 // word returns a GPU's state in a word.
 func word(g *contract.UpdateGPU) string {
-	if g.State == "ok" && strings.HasPrefix(g.StateReason, "slow: ") {
+	if g.State == "ok" && strings.HasPrefix(g.StateReason, "slow since ") {
 		return "slow"
 	}
 	return strings.ReplaceAll(g.State, "_", " ")
