@@ -187,7 +187,7 @@ var groupings = []Choice{{"", "Not grouped"}, {"rule", "By rule"}, {"gpu", "By G
 // NewAlertsPage makes the view model of the alerts page.
 func NewAlertsPage(in AlertsInput) AlertsPage {
 	in.keep(chosenTab, chosenOnly, chosenGroup, chosenText, chosenFrom)
-	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Choices.Get(chosenTab)}
+	p := AlertsPage{in: &in, Title: "Alerts · gpuwhy", Tab: in.Get(chosenTab)}
 	open := in.open()
 	p.Headline = in.needs(open)
 	p.Broken = slices.ContainsFunc(open, func(a alert.Alert) bool { return a.Severity == alert.Critical })
@@ -257,7 +257,7 @@ func (in *AlertsInput) chips(open []alert.Alert) (chips []AlertChoice) {
 	}{
 		{alert.Critical, "bad", "critical", "critical"}, {alert.Warning, "warn", "warning", "warnings"}, {alert.Info, "info", "for your information", "for your information"},
 	} {
-		here := in.Choices.Get(chosenOnly) == string(row.severity)
+		here := in.Get(chosenOnly) == string(row.severity)
 		n := count[row.severity]
 		if n == 0 && !here {
 			continue
@@ -278,7 +278,7 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 		n          int
 	}{{"", "Open now", 0}, {"history", "History", max(in.Ended, len(in.Past))}, {"silenced", "Silenced", len(in.Silences)}, {"rules", "Rules", len(enabled)}, {"told", "Notifications", len(in.Targets)}} {
 		tabs = append(tabs, AlertChoice{
-			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Choices.Get(chosenTab) == t.key,
+			Key: cmp.Or(t.key, "open"), Label: t.label, Count: either(t.n > 0, strconv.Itoa(t.n), ""), Here: in.Get(chosenTab) == t.key,
 			Path: in.Link(chosenTab, t.key, chosenOnly, "", chosenGroup, "", chosenText, "", chosenFrom, ""),
 		})
 	}

@@ -22,8 +22,8 @@ func unchanged(v float64) float64 { return v }
 
 func over(n float64) func(float64) float64 { return func(v float64) float64 { return v / n } }
 
+// The units of metrics.
 var (
-	// Units of what parts of the program tell.
 	Number    = Unit{name: "", ours: unchanged, dcgm: unchanged}
 	YesNo     = Unit{name: "0 or 1", ours: unchanged, dcgm: unchanged}
 	Seconds   = Unit{name: "s", ours: unchanged, dcgm: unchanged}
