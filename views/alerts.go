@@ -287,12 +287,12 @@ func (in *AlertsInput) tabs() (tabs []AlertChoice) {
 
 // narrowed reports whether the address selects only some of the alerts.
 func (in *AlertsInput) narrowed() bool {
-	return in.Choices.Get(chosenOnly) != "" || in.Choices.Get(chosenText) != ""
+	return in.Get(chosenOnly) != "" || in.Get(chosenText) != ""
 }
 
 // chosen returns the alerts that the address selects, in the order of [Input.sorted]. A search text matches alerts with all its words.
 func (in *AlertsInput) chosen() []alert.Alert {
-	only, words := in.Choices.Get(chosenOnly), strings.Fields(strings.ToLower(in.Choices.Get(chosenText)))
+	only, words := in.Get(chosenOnly), strings.Fields(strings.ToLower(in.Get(chosenText)))
 	return in.sorted(slices.DeleteFunc(slices.Clone(in.Alerts), func(a alert.Alert) bool {
 		switch only {
 		case "":
@@ -342,7 +342,7 @@ func (p *AlertsPage) list(in *AlertsInput) {
 		p.Shown = append(p.Shown, g.Open...)
 	}
 	p.Several = len(listed) > 1
-	if len(listed) > 0 && begin == 0 && !in.narrowed() && in.Choices.Get(chosenGroup) == "" {
+	if len(listed) > 0 && begin == 0 && !in.narrowed() && in.Get(chosenGroup) == "" {
 		worst := &p.Groups[0].Items[0]
 		worst.Open, worst.Why = true, cmp.Or(worst.long, worst.Why)
 	}
@@ -370,7 +370,7 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 	for i := range list {
 		a := &list[i]
 		var key, title string
-		switch in.Choices.Get(chosenGroup) {
+		switch in.Get(chosenGroup) {
 		case "rule":
 			key, title = a.Rule, ruleName(a.Rule)
 		case "gpu":

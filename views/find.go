@@ -41,7 +41,7 @@ const mostFound = 8
 // NewFindPage makes the view model of /find.
 func NewFindPage(in Input) FindPage {
 	in.keep("q", "part")
-	p := FindPage{in: &in, Asked: clean(strings.TrimSpace(in.Choices.Get("q")), longestName), part: in.Choices.Get("part") == "list"}
+	p := FindPage{in: &in, Asked: clean(strings.TrimSpace(in.Get("q")), longestName), part: in.Get("part") == "list"}
 	words := strings.Fields(strings.ToLower(p.Asked))
 	devices := in.devices()
 	all := newProcesses(&in, devices)

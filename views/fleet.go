@@ -140,7 +140,7 @@ type grouping struct {
 
 // grouping returns the grouping that the address selects; without one, all nodes are in one group.
 func (in *Input) grouping() grouping {
-	name := in.Choices.Get("by")
+	name := in.Get("by")
 	none := grouping{"", func(*insight.Moment) string { return "" }}
 	switch label, isLabel := strings.CutPrefix(name, "label:"); {
 	case name == "cluster":
@@ -202,7 +202,7 @@ func (in *Input) bys() []Option {
 		out = append(out, Option{Value: cut("label:" + name), Label: "By " + clean(name, longestName)})
 	}
 	for i := range out {
-		out[i].Chosen = out[i].Value == in.Choices.Get("by")
+		out[i].Chosen = out[i].Value == in.Get("by")
 	}
 	if len(out) == 1 {
 		return nil
@@ -261,10 +261,10 @@ func newNodeRow(in *Input, m *insight.Moment) NodeRow {
 func newNodeList(in *Input, few bool) NodeList {
 	l := NodeList{Count: nodeCount(len(in.Fleet.Moments())), Bys: in.bys(), Path: in.BasePath + "nodes"}
 	for _, o := range nodeSorts {
-		o.Chosen = o.Value == in.Choices.Get("sort")
+		o.Chosen = o.Value == in.Get("sort")
 		l.Sorts = append(l.Sorts, o)
 	}
-	way, value := in.grouping(), in.Choices.Get("of")
+	way, value := in.grouping(), in.Get("of")
 	var rows []NodeRow
 	counts := map[string]*explain.Tally{}
 	for _, m := range in.Fleet.Moments() {
@@ -283,7 +283,7 @@ func newNodeList(in *Input, few bool) NodeList {
 	slices.SortStableFunc(rows, func(a, b NodeRow) int {
 		last := either01(a.group == "") - either01(b.group == "")
 		worst := 0
-		if few || in.Choices.Get("sort") != "name" {
+		if few || in.Get("sort") != "name" {
 			worst = insight.WorstFirst(a.moment, b.moment)
 		}
 		if few {

@@ -198,7 +198,7 @@ func newGPUList(in *Input, devices []*gpu.Device, now time.Time) GPUList {
 		}
 		return l
 	}
-	show := in.Choices.Get("show")
+	show := in.Get("show")
 	l.Filters = []Option{
 		{Label: allText, Count: strconv.Itoa(l.All)},
 		{Value: "busy", Label: busyText, Count: strconv.Itoa(l.Busy)},
@@ -304,8 +304,8 @@ func (in *Input) pin(name string, pins []string) templ.SafeURL {
 func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (cards []*glance) {
 	order := sorts[0]
 	for _, s := range sorts {
-		l.Sorts = append(l.Sorts, Option{Value: s.name, Label: s.label, Chosen: s.name == in.Choices.Get("sort")})
-		if s.name == in.Choices.Get("sort") {
+		l.Sorts = append(l.Sorts, Option{Value: s.name, Label: s.label, Chosen: s.name == in.Get("sort")})
+		if s.name == in.Get("sort") {
 			order = s
 		}
 	}
@@ -322,7 +322,7 @@ func (l *GPUList) cards(in *Input, all []glance, shown func(*glance) bool) (card
 		return compareNumbers(order.reading(b.device), order.reading(a.device))
 	})
 	if len(cards) == 0 {
-		l.Left = either(in.Choices.Get("show") == "busy", noneBusy, noProblem)
+		l.Left = either(in.Get("show") == "busy", noneBusy, noProblem)
 	}
 	return cards
 }
@@ -338,8 +338,8 @@ func either2(is bool, yes, no int) int {
 func (l *GPUList) spots(in *Input, all []glance, shown func(*glance) bool, tile func(*glance) Tile) (cards []*glance) {
 	color := colors[0]
 	for _, c := range colors {
-		l.Colors = append(l.Colors, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Choices.Get("color")})
-		if c.name == in.Choices.Get("color") {
+		l.Colors = append(l.Colors, Option{Value: c.name, Label: c.label, Chosen: c.name == in.Get("color")})
+		if c.name == in.Get("color") {
 			color, l.Color = c, c.name
 		}
 	}
@@ -395,7 +395,7 @@ func (l *GPUList) part(in *Input, groups []members) []members {
 				g.group, g.title = asked(value), chosen.title(value)
 			}
 		}
-		if value := in.Choices.Get("of"); value != "" {
+		if value := in.Get("of"); value != "" {
 			groups = slices.DeleteFunc(groups, func(g members) bool { return g.group != value })
 		}
 		slices.SortStableFunc(groups, func(a, b members) int {

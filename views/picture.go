@@ -130,14 +130,14 @@ const (
 
 // ChosenGPU returns the device that the address names by UUID, index, or words of its name and its node's; nil for none.
 func (in *Input) ChosenGPU() *gpu.Device {
-	asked := strings.Fields(strings.ToLower(in.Choices.Get("gpu")))
+	asked := strings.Fields(strings.ToLower(in.Get("gpu")))
 	if len(asked) == 0 {
 		return nil
 	}
 	var found *gpu.Device
 	for _, d := range in.devices() {
 		index := strconv.Itoa(d.Index)
-		if strings.EqualFold(d.UUID, in.Choices.Get("gpu")) || len(asked) == 1 && len(in.Nodes) == 1 && asked[0] == index || strings.EqualFold(plain(in.name(d)), in.Choices.Get("gpu")) {
+		if strings.EqualFold(d.UUID, in.Get("gpu")) || len(asked) == 1 && len(in.Nodes) == 1 && asked[0] == index || strings.EqualFold(plain(in.name(d)), in.Get("gpu")) {
 			return d
 		}
 		text := strings.ToLower(d.Node + " gpu " + d.Name + " " + d.UUID)
@@ -245,7 +245,7 @@ func (in *Input) pictureChoice(d *gpu.Device) (c PictureChoice) {
 	c.Kept = in.kept("gpu")
 	chosen := in.ChosenGPU()
 	if chosen == nil {
-		c.Unknown = clean(in.Choices.Get("gpu"), longestName)
+		c.Unknown = clean(in.Get("gpu"), longestName)
 	}
 	if !in.crowd() {
 		for _, device := range devices {

@@ -341,7 +341,7 @@ func newProcessTable(in *Input, devices []*gpu.Device, all []*Process) ProcessTa
 
 // sortedTable returns the table without rows, and the bare rows of all selected processes.
 func sortedTable(in *Input, devices []*gpu.Device, all, list []*Process) (ProcessTable, []*ProcessRow) {
-	rows := grouped(list, in.Choices.Get("group"))
+	rows := grouped(list, in.Get("group"))
 	t := ProcessTable{Missing: newUnlisted(devices, in.name)}
 	t.sort(in.Choices, rows)
 	t.Count = newProcessCount(all, list, rows, len(devices) > 0, t.Missing != "")
@@ -486,7 +486,7 @@ func NewProcessesPage(in Input) ProcessesPage {
 	}
 	p.Users, p.Places = choicesOf(users), choicesOf(places)
 	for _, name := range []string{"dir", "kiosk"} {
-		if v := in.Choices.Get(name); v != "" {
+		if v := in.Get(name); v != "" {
 			p.Kept = append(p.Kept, Choice{name, v})
 		}
 	}
@@ -549,7 +549,7 @@ type ProcessFact struct {
 
 // newProcessDialog makes the dialog about the process that the address selects; nil if it selects none.
 func newProcessDialog(in *Input, all []*Process) *ProcessDialog {
-	key := in.Choices.Get("process")
+	key := in.Get("process")
 	if key == "" {
 		return nil
 	}

@@ -83,7 +83,7 @@ func lasts[T any](name string, list []T, value func(*T) string) string {
 func (in *Input) manifest() string { return in.BasePath + "manifest.webmanifest" }
 
 // kiosk reports whether the page is for a wall display, which nobody touches.
-func (in *Input) kiosk() bool { return in.Choices.Get("kiosk") != "" }
+func (in *Input) kiosk() bool { return in.Get("kiosk") != "" }
 
 // badge names the kind of readings in a word, and explains it in a sentence; both are empty for live readings
 // of this machine.
