@@ -219,17 +219,19 @@ func newWitness(tb testing.TB, addr, path string) *witness {
 	return w
 }
 
-// saw waits until the page shows everything published up to a time, and reports whether it did.
-func (w *witness) saw(published time.Time) bool {
-	for begun := time.Now(); time.Since(begun) < testkit.Patience; time.Sleep(50 * time.Millisecond) {
-		w.mu.Lock()
-		seen := slices.ContainsFunc(w.seen, func(s sight) bool { return s.taken >= published.UnixMilli() })
-		w.mu.Unlock()
-		if seen {
-			return true
+// await waits until the page shows everything published up to a time, or the viewer is cut off, which fails.
+func (w *witness) await(tb testing.TB, published time.Time) {
+	tb.Helper()
+	testkit.Until(tb, "the page shows what was published last", func() bool {
+		select {
+		case <-w.ended:
+			tb.Fatal("the viewer was cut off")
+		default:
 		}
-	}
-	return false
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.ContainsFunc(w.seen, func(s sight) bool { return s.taken >= published.UnixMilli() })
+	})
 }
 
 // late returns how long each Moment took to reach the page, sorted, and the bytes per second. The page must have the last Moment.
@@ -306,9 +308,7 @@ func weigh(tb testing.TB, nodes, viewers int, span time.Duration) load {
 	}
 	l.heap = (float64(heapOf().HeapAlloc) - float64(before)) / float64(nodes)
 	if w != nil {
-		if !w.saw(published[len(published)-1]) {
-			tb.Fatal("the page does not have what was published last")
-		}
+		w.await(tb, published[len(published)-1])
 		l.late, l.bytes = w.late(published)
 	}
 	runtime.KeepAlive(f)

@@ -213,14 +213,7 @@ func scale(b *testing.B, nodes, viewers int, interval time.Duration, before *loa
 		hubCPU, brokerCPU, agentsCPU = hub.cpu()-hubCPU, broker.cpu()-brokerCPU, agents.cpu()-agentsCPU
 		broker.ask(&t1, "traffic")
 		agents.ask(&published, "published")
-		if !w.saw(published[len(published)-1]) {
-			select {
-			case <-w.ended:
-				b.Fatal("the viewer was cut off")
-			default:
-			}
-			b.Fatalf("the page does not have what was published last, in %d messages", len(w.seen))
-		}
+		w.await(b, published[len(published)-1])
 		l = &load{cpu: hubCPU.Seconds() * 1e6 / nodeSeconds, heap: hub.heap.heap() * 1e6 / float64(nodes)}
 		l.late, l.bytes = w.late(published)
 		b.ReportMetric(0, "ns/op")
