@@ -20,9 +20,11 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/audit"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/clusters"
@@ -69,6 +71,8 @@ type Options struct {
 	History  *past.Options  // nil where no past is kept. The App closes it
 	Fleet    *fleet.Options // nil for a program on its own. The App closes it
 	Clusters *kube.Clusters // whose nodes are read from here; nil for none
+	// Access says who may do what. nil: everybody is the local owner, as in tests and in the gallery. The App closes its ledger.
+	Access *access.Options
 
 	Export []export.Destination // where series are sent; none: nowhere
 
@@ -96,7 +100,7 @@ const TryStateDir = "give gpuwhy its own folder with --state-dir, or set --state
 func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, reading.CloseAll(inputs), opt.History.Close(), opt.Fleet.Close())
+			err = errors.Join(err, reading.CloseAll(inputs), opt.History.Close(), opt.Fleet.Close(), opt.Access.Close())
 		}
 	}()
 	a := &App{clock: opt.Clock, keeper: state.New()}
@@ -165,6 +169,12 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	if len(opt.Export) > 0 {
 		a.parts = append(a.parts, export.NewRoom(&host, opt.Export, exporter))
 	}
+	var record action.Audit = action.Log{Logger: log.With("part", "actions")}
+	if opt.Access != nil {
+		recorded := audit.New(audit.Config{Host: host, Ledger: opt.Access.Ledger})
+		a.parts = append(a.parts, recorded, access.New(access.Config{Host: host, Options: *opt.Access, Audit: recorded.Append, Revoke: a.Hub.Revoke}))
+		record = recorded
+	}
 	kit := serve.NewKit(serve.Settings{
 		Monitor: a.viewers.current(), Hub: a.Hub, Live: a.viewers.live, Address: opt.Address, Clock: opt.Clock, Log: log,
 	})
@@ -174,7 +184,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	for p := range offers[part.Actor](a) {
 		actions = append(actions, p.Actions()...)
 	}
-	a.desk = action.NewDesk(action.Log{Logger: log.With("part", "actions")}, actions...)
+	a.desk = action.NewDesk(record, actions...)
 	for f := range offers[action.Fleet](a) {
 		a.desk.Join(f)
 	}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
@@ -52,7 +53,11 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	for p := range offers[part.Server](a) {
 		routes = append(routes, p.Routes()...)
 	}
-	s, err := serve.New(kit, serve.Config{Pages: Find[*now.Site](a), Actions: a.desk, Keeper: a.keeper, Watch: a.nodes, MaxViewers: most}, routes...)
+	cfg := serve.Config{Pages: Find[*now.Site](a), Actions: a.desk, Keeper: a.keeper, Watch: a.nodes, MaxViewers: most}
+	if room := Find[*access.Room](a); room != nil {
+		cfg.Identifier = room
+	}
+	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {
 		return err
 	}

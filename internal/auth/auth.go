@@ -25,13 +25,17 @@ type Access int
 
 // The levels of access.
 const (
-	Read       Access = iota + 1 // see what gpuwhy knows
+	Metrics    Access = iota + 1 // read /metrics and nothing else
+	Read                         // see what gpuwhy knows
 	Operate                      // acknowledge and silence alerts
-	Administer                   // change devices and gpuwhy itself
+	Administer                   // change accounts, devices and gpuwhy itself
 )
 
+// Anyone is what a route requires that is also there for people who have not signed in, such as the page to sign in.
+const Anyone Access = -1
+
 // accessNames are the names of the levels between programs.
-var accessNames = map[Access]string{Read: "read", Operate: "operate", Administer: "administer"}
+var accessNames = map[Access]string{Metrics: "metrics", Read: "read", Operate: "operate", Administer: "administer"}
 
 // MarshalText returns the level's name; empty for no access.
 func (a Access) MarshalText() ([]byte, error) { return []byte(accessNames[a]), nil }
@@ -60,22 +64,62 @@ type Principal struct {
 	Name     string   `json:"name"` // the name that alerts and silences show for whoever changed them
 	Access   Access   `json:"access"`
 	Audience Audience `json:"audience"`
+	// Scope limits Access above Read to some machines; empty: it holds on all.
+	Scope Scope `json:"scope,omitempty"`
+	// ID tells apart principals of the same name, such as "user:7f3a", "token:91bc" or "uid:1000". Empty: nobody in particular.
+	ID string `json:"id,omitempty"`
+	// Way is how gpuwhy recognized the principal: one of the constants below.
+	Way Way `json:"way,omitempty"`
+	// Address is where the request came from, as the audit shows it.
+	Address string `json:"address,omitempty"`
+	// Key is the ID of the session or token that the request came with, and ends with; empty: neither.
+	Key string `json:"-"`
 }
 
-// May reports whether the principal has the access. Without a declared access, nobody may.
-func (p Principal) May(needed Access) bool { return needed >= Read && p.Access >= needed }
+// A Way is how gpuwhy recognizes who makes a request.
+type Way string
+
+// The ways.
+const (
+	Local    Way = "local"    // the kernel says which user of this machine calls
+	Open     Way = "open"     // nobody has to sign in
+	Password Way = "password" // with a session that began with a password
+	Passkey  Way = "passkey"  // with a session that began with a passkey
+	Provider Way = "provider" // with a session that an OIDC provider vouched for
+	Proxy    Way = "proxy"    // a trusted proxy says who it is
+	Token    Way = "token"    // with an API token
+	Hub      Way = "hub"      // a hub of the fleet asks
+)
+
+// SignedIn reports whether the principal has a session, which it can end.
+func (p Principal) SignedIn() bool { return p.Way == Password || p.Way == Passkey || p.Way == Provider }
+
+// May reports whether the principal has the access, at least on some machine. Without a declared access, nobody may.
+func (p Principal) May(needed Access) bool {
+	return needed == Anyone || needed >= Metrics && p.Access >= needed
+}
+
+// MayOn reports whether the principal has the access on a machine.
+func (p Principal) MayOn(needed Access, m Machine) bool {
+	return p.May(needed) && (needed <= Read || p.Scope.Has(m))
+}
 
 // A Sight determines how a page looks: principals with the same Sight share rendered pages.
 type Sight struct {
 	Audience Audience
 	Access   Access
+	Scope    Scope
+	SignedIn bool
 }
 
 // Sight returns what determines how pages look for the principal.
-func (p Principal) Sight() Sight { return Sight{p.Audience, p.Access} }
+func (p Principal) Sight() Sight { return Sight{p.Audience, p.Access, p.Scope, p.SignedIn()} }
 
-// LocalOwner is the principal that package server gives every request if no sign-in is configured.
-func LocalOwner() Principal { return Principal{"local owner", Administer, Everything} }
+// LocalOwner is the principal for people whom the kernel shows to own this gpuwhy, and for whoever asks a program that has no sign-in
+// at all, such as the gallery.
+func LocalOwner() Principal {
+	return Principal{Name: "local owner", Access: Administer, Audience: Everything, Way: Local}
+}
 
 type principalKey struct{}
 

@@ -39,18 +39,37 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
 func (s *Server) wrap(routes http.Handler) http.Handler {
-	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(identify(s.notice(routes)))))))))
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(s.identify(s.notice(routes)))))))))
 }
 
-// identify gives a request its principal. Only this function decides who that is: without a sign-in, everybody is the
-// local owner. A request that comes with one keeps it, whatever it may do; one that gets by this function has none, and may do nothing.
-func identify(next http.Handler) http.Handler {
-	owner := auth.LocalOwner()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// An Identifier decides who makes a request. It alone does.
+type Identifier interface {
+	// Identify returns the principal of a request. The zero Principal is somebody who first has to sign in. An error refuses the
+	// request, such as one with an invalid token.
+	Identify(w http.ResponseWriter, r *http.Request) (auth.Principal, error)
+}
+
+// Owner is an [Identifier] for programs without sign-in: everybody is the local owner.
+type Owner struct{}
+
+// Identify implements [Identifier].
+func (Owner) Identify(http.ResponseWriter, *http.Request) (auth.Principal, error) {
+	return auth.LocalOwner(), nil
+}
+
+// identify gives a request its principal. A request that comes with one keeps it, whatever it may do; one that gets by this function has
+// none, and may do nothing.
+func (s *Server) identify(next http.Handler) http.Handler {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if _, known := auth.FromContext(r.Context()); !known {
-			r = r.WithContext(auth.NewContext(r.Context(), &owner))
+			who, err := s.cfg.Identifier.Identify(w, r)
+			if err != nil {
+				return err
+			}
+			r = r.WithContext(auth.NewContext(r.Context(), &who))
 		}
 		next.ServeHTTP(w, r)
+		return nil
 	})
 }
 
@@ -67,10 +86,18 @@ func (s *Server) notice(next http.Handler) http.Handler {
 	})
 }
 
+// errSignIn is for who has to sign in before.
+var errSignIn = Refuse(http.StatusUnauthorized, "nobody has signed in",
+	"sign in on the page, or send an API token as Authorization: Bearer TOKEN; 'gpuwhy token add' makes one").With("WWW-Authenticate", "Bearer")
+
 // needs lets through only principals that have the access.
 func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
-		if !auth.FromRequest(r).May(access) {
+		switch who := auth.FromRequest(r); {
+		case who.May(access):
+		case who == auth.Principal{}:
+			return errSignIn
+		default:
 			return action.Denied
 		}
 		next.ServeHTTP(w, r)

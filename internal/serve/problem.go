@@ -50,8 +50,11 @@ func Advise(status int, advice gpu.Advice) *StatusError {
 }
 
 // RetryAfter returns the error with the seconds after which to ask again.
-func (e *StatusError) RetryAfter(seconds string) *StatusError {
-	e.header, e.value = "Retry-After", seconds
+func (e *StatusError) RetryAfter(seconds string) *StatusError { return e.With("Retry-After", seconds) }
+
+// With returns the error with the header that its status needs.
+func (e *StatusError) With(header, value string) *StatusError {
+	e.header, e.value = header, value
 	return e
 }
 

@@ -29,6 +29,8 @@ type Config struct {
 	Actions *action.Desk // what people can do; nil: nothing
 	Keeper  Keeper       // nil: nothing is kept
 	Watch   Watch        // nil: nobody wants to know
+	// Identifier decides who makes a request; nil: [Owner].
+	Identifier Identifier
 	// MaxViewers is how many there may be in all, which the hub sees to; 0: 1000.
 	MaxViewers int
 }
@@ -83,6 +85,9 @@ func New(kit *Kit, cfg Config, routes ...Route) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{kit: kit, cfg: cfg, log: kit.Log.With("part", "server"), hosts: hosts, whole: []string{"/node/"}}
+	if cfg.Identifier == nil {
+		s.cfg.Identifier = Owner{}
+	}
 	s.crowd = newCrowd(cfg.MaxViewers, kit.MaxViewersOfAddress, kit.TrustedProxies)
 	s.cross.SetDenyHandler(s.handle(crossOriginDenied))
 	s.routes = slices.Concat(routes, s.ownRoutes(), s.actionRoutes())

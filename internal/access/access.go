@@ -1,0 +1,106 @@
+// Package access decides who makes a request, and what they may do and see: by an API token, a session, a trusted proxy, or by what
+// the kernel says about the caller. It has the accounts, sessions and tokens, and the pages and actions about them. All of that is in
+// a [ledger.Ledger].
+package access
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/part"
+)
+
+// Options are the settings of sign-in. The caller has checked them.
+type Options struct {
+	// Ledger has the accounts and the audit. The App closes it.
+	Ledger ledger.Ledger
+	// Open is what everybody may do without signing in; 0: nothing.
+	Open auth.Access
+	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
+	Ways []Way
+}
+
+// Close closes the ledger of an App that was not made.
+func (o *Options) Close() error {
+	if o == nil {
+		return nil
+	}
+	return o.Ledger.Close()
+}
+
+// A Way recognizes who makes a request, by one means.
+type Way interface {
+	// Recognize returns the principal of a request, and whether the request has what this way looks for. An error refuses the request:
+	// it has it, and it is not valid.
+	Recognize(r *http.Request) (who auth.Principal, known bool, err error)
+}
+
+// Config is what a Room needs.
+type Config struct {
+	part.Host
+	Options
+	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
+	Audit func(ctx context.Context, e *ledger.Entry) error
+	// Revoke ends the open sockets of principals for whom is returns true.
+	Revoke func(is func(auth.Principal) bool)
+}
+
+// A Room decides who makes a request.
+type Room struct {
+	cfg  Config
+	log  *slog.Logger
+	ways []Way
+}
+
+// New makes a Room.
+func New(cfg Config) *Room {
+	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access")}
+	r.ways = append(r.ways, cfg.Ways...)
+	if cfg.Open > 0 {
+		r.ways = append(r.ways, open(cfg.Open))
+	}
+	return r
+}
+
+// Name implements [part.Part].
+func (*Room) Name() string { return "access" }
+
+// Identify implements serve.Identifier.
+func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
+	for _, way := range r.ways {
+		if who, known, err := way.Recognize(request); err != nil || known {
+			return who, err
+		}
+	}
+	return auth.Principal{}, nil
+}
+
+// open is the way of a program that nobody has to sign in to.
+type open auth.Access
+
+// Recognize implements [Way].
+func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
+	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
+}
+
+// Run removes expired sessions, tokens and links until ctx ends.
+func (r *Room) Run(ctx context.Context) error {
+	for every := time.NewTicker(time.Hour); ; {
+		select {
+		case <-ctx.Done():
+			every.Stop()
+			return nil
+		case <-every.C:
+			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil {
+				r.log.Warn("expired sessions were not removed", "err", err)
+			}
+		}
+	}
+}
+
+// Close closes the ledger.
+func (r *Room) Close() error { return r.cfg.Ledger.Close() }

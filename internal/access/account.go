@@ -1,0 +1,156 @@
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+)
+
+// A Role is what a user may do in general.
+type Role string
+
+// The roles. Each may do what those before it may.
+const (
+	Viewer        Role = "viewer"
+	Operator      Role = "operator"
+	Administrator Role = "administrator"
+)
+
+// Access is the access that a role has; 0 for an unknown role.
+func (r Role) Access() auth.Access {
+	return map[Role]auth.Access{Viewer: auth.Read, Operator: auth.Operate, Administrator: auth.Administer}[r]
+}
+
+// A User is an account.
+type User struct {
+	Name     string     `json:"name"`
+	Role     Role       `json:"role"`
+	Scope    auth.Scope `json:"scope,omitempty"`    // the machines on which the role holds; empty: all
+	Unix     string     `json:"unix,omitempty"`     // the user of the machines whose command lines are shown whole
+	Password string     `json:"password,omitempty"` // its argon2id hash; empty: none
+	Disabled bool       `json:"disabled,omitempty"`
+	// Provider and Subject are of the OIDC provider that vouches for the user; empty: none does.
+	Provider string    `json:"provider,omitempty"`
+	Subject  string    `json:"subject,omitempty"`
+	Created  time.Time `json:"created"`
+	Seen     time.Time `json:"seen,omitzero"` // when the user signed in last
+}
+
+// A Session is one browser that a user has signed in with. Its ID is the hash of the cookie's value.
+type Session struct {
+	User    string    `json:"user"` // the ID
+	Way     auth.Way  `json:"way"`
+	Began   time.Time `json:"began"`
+	Seen    time.Time `json:"seen"`
+	Address string    `json:"address,omitempty"`
+	Agent   string    `json:"agent,omitempty"` // as the browser names itself
+	Data    []byte    `json:"data,omitempty"`  // of the session library
+}
+
+// A Token lets a program in. Its ID is the beginning of the hash of its value.
+type Token struct {
+	Title  string      `json:"title"`
+	Access auth.Access `json:"access"`
+	Scope  auth.Scope  `json:"scope,omitempty"` // the machines that it is for; empty: all
+	Hash   string      `json:"hash"`            // of its value
+	By     string      `json:"by"`              // the name of the principal who made it
+	Made   time.Time   `json:"made"`
+	Used   time.Time   `json:"used,omitzero"`
+}
+
+// The kinds of items of the ledger. Names of users and titles of tokens are unique.
+var (
+	users    = table[User]{"user"}
+	sessions = table[Session]{"session"} // owned by users
+	tokens   = table[Token]{"token"}
+)
+
+// A table has the items of a kind, whose documents are of one type.
+type table[T any] struct{ kind string }
+
+// A row is an item with its document.
+type row[T any] struct {
+	ledger.Item
+	Value T
+}
+
+func (t table[T]) of(it *ledger.Item, err error) (*row[T], error) {
+	if err != nil || it == nil {
+		return nil, err
+	}
+	r := &row[T]{Item: *it}
+	if err := json.Unmarshal(it.Doc, &r.Value); err != nil {
+		return nil, fmt.Errorf("%s %s can't be read: %w", t.kind, it.ID, err)
+	}
+	return r, nil
+}
+
+// get returns an item; nil if there is none.
+func (t table[T]) get(ctx context.Context, l ledger.Ledger, id string) (*row[T], error) {
+	return t.of(l.Get(ctx, t.kind, id))
+}
+
+// named returns the item with a name; nil if there is none.
+func (t table[T]) named(ctx context.Context, l ledger.Ledger, name string) (*row[T], error) {
+	return t.of(l.Named(ctx, t.kind, name))
+}
+
+// list returns all items, or those of an owner.
+func (t table[T]) list(ctx context.Context, l ledger.Ledger, owner string) (all []*row[T], err error) {
+	items, err := l.List(ctx, t.kind, owner)
+	for i := range items {
+		r, err := t.of(&items[i], nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, err
+}
+
+// put is the change that writes a row: a new one, or one that is still of the version that was read.
+func (t table[T]) put(r *row[T]) (ledger.Change, error) {
+	doc, err := json.Marshal(r.Value)
+	if err != nil {
+		return ledger.Change{}, fmt.Errorf("%s can't be written: %w", t.kind, err)
+	}
+	r.Kind, r.Doc = t.kind, doc
+	return ledger.Change{Item: r.Item, Was: r.Version}, nil
+}
+
+// remove is the change that removes an item with all that it owns.
+func (t table[T]) remove(id string) ledger.Change {
+	return ledger.Change{Item: ledger.Item{Kind: t.kind, ID: id}, Was: ledger.Any, Remove: true}
+}
+
+// newSecret returns 256 random bits as text for a URL, a cookie or a header.
+func newSecret() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// newID returns the ID of a new item.
+func newID() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// hashOf is how the ledger has a random secret. A password needs a slow hash; this is none.
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// nameOf is the form in which names of users are compared.
+func nameOf(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -1,0 +1,68 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Scope is the machines that something holds for. Empty, it is all of them. Else it is a list of alternatives, sorted and
+// without spaces: "node:gpu-1", "cluster:lab" or "label:rack=r12". A machine has to match one of them.
+type Scope string
+
+// A Machine is what a [Scope] tells machines apart by.
+type Machine struct {
+	Node, Cluster string
+	Labels        map[string]string
+}
+
+var errScope = errors.New("write a scope as node:NAME, cluster:NAME or label:NAME=VALUE, several with commas between them")
+
+// ParseScope reads a scope as people write it.
+func ParseScope(text string) (Scope, error) {
+	if strings.TrimSpace(text) == "" {
+		return "", nil
+	}
+	parts := strings.Split(text, ",")
+	for i, part := range parts {
+		part = strings.TrimSpace(part)
+		kind, value, _ := strings.Cut(part, ":")
+		label, _, labelled := strings.Cut(value, "=")
+		switch {
+		case (kind == "node" || kind == "cluster") && value != "":
+		case kind == "label" && labelled && label != "":
+		default:
+			return "", fmt.Errorf("%q is no scope: %w", part, errScope)
+		}
+		parts[i] = part
+	}
+	slices.Sort(parts)
+	return Scope(strings.Join(slices.Compact(parts), ",")), nil
+}
+
+// Has reports whether a machine is one of the scope.
+func (s Scope) Has(m Machine) bool {
+	if s == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(string(s), ",") {
+		kind, value, _ := strings.Cut(part, ":")
+		switch kind {
+		case "node":
+			if value == m.Node {
+				return true
+			}
+		case "cluster":
+			if value == m.Cluster {
+				return true
+			}
+		case "label":
+			name, want, _ := strings.Cut(value, "=")
+			if got, has := m.Labels[name]; has && got == want {
+				return true
+			}
+		}
+	}
+	return false
+}
