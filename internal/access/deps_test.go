@@ -1,0 +1,3 @@
+package access
+
+import _ "github.com/oauth2-proxy/mockoidc"
