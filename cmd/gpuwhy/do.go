@@ -45,7 +45,7 @@ type actionCommand struct {
 	JSON  bool         `name:"json" help:"Print what the API answers."`
 	URL   string       `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
 	commonFlags
-	addressFlags
+	reachFlags
 }
 
 func newActionCommand(a *action.Action) actionCommand {
@@ -75,7 +75,7 @@ func newActionCommand(a *action.Action) actionCommand {
 func (c *actionCommand) Help() string { return string(c.declared.Text) }
 
 func (c *actionCommand) check() error {
-	checks := []func() error{c.addressFlags.check}
+	checks := []func() error{c.reachFlags.check}
 	if c.target != nil {
 		checks = append(checks, c.target.check)
 	}

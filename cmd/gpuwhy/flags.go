@@ -31,6 +31,7 @@ import (
 var helpGroups = []kong.Group{
 	{Key: "reading", Title: "Reading:"},
 	{Key: "serving", Title: "Serving:"},
+	{Key: "access", Title: "Sign-in and encryption:"},
 	{Key: "past", Title: "The past:"},
 	{Key: "alerts", Title: "Alerts:"},
 	{Key: "fleet", Title: "Fleet:"},
@@ -288,7 +289,7 @@ func (f *priceFlags) check() error {
 // askingFlags are the flags of commands that ask about the past, or read it themselves.
 type askingFlags struct {
 	commonFlags
-	addressFlags
+	reachFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -298,7 +299,7 @@ type askingFlags struct {
 }
 
 func (f *askingFlags) check() error {
-	return first(f.addressFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
+	return first(f.reachFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
 		func() error { return f.keptFlags.check(f.live()) })
 }
 
@@ -351,6 +352,7 @@ func (f *exportFlags) check() (err error) {
 type programFlags struct {
 	commonFlags
 	servingFlags
+	tlsFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
@@ -366,7 +368,7 @@ type programFlags struct {
 
 func (f *programFlags) check(live bool) error {
 	if err := first(f.servingFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }, func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {
 		return err
 	}
 	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
@@ -88,6 +89,9 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
 	}
 	share(len(d.helpers()))
+	if options.TLS, err = d.certificate(env.ctx, r.page); err != nil {
+		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
+	}
 	options.History = d.newHistory(r, only(in), env.log)
 	a, err := app.New(options, in, env.log)
 	if err != nil {
@@ -98,7 +102,7 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 		if ln, err = listen(env.ctx, "listen", d.address()); err != nil {
 			return errors.Join(err, a.Close())
 		}
-		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), d.BasePath))
+		env.greet(app.Find[*certs.Room](a), ln.Addr().String(), d.BasePath)
 		if f := options.Fleet; f != nil && f.Joins != "" {
 			fmt.Fprintf(env.stdout, "machines join at %s: 'gpuwhy fleet join-command NODE' prints the line for each\n", f.Joins)
 		}
@@ -137,6 +141,7 @@ func (d *daemon) options() app.Options {
 		MetricsFamilies:  d.MetricsFamilies,
 		StateDir:         d.StateDir,
 		Installation:     d.installation,
+		TLS:              d.certs(),
 		Export:           d.exports,
 		NotKept:          d.notKept,
 		Helpers:          d.helperCosts,

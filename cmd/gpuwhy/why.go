@@ -24,10 +24,10 @@ type whyCommand struct {
 	Watch bool   `help:"Keep running, and print each new answer until interrupted."`
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
 	readingFlags
-	addressFlags
+	reachFlags
 }
 
-func (c *whyCommand) check() error { return first(c.readingFlags.check, c.addressFlags.check) }
+func (c *whyCommand) check() error { return first(c.readingFlags.check, c.reachFlags.check) }
 
 // said is one answer: the parts that every answer has, and the whole.
 type said struct {

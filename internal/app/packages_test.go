@@ -55,7 +55,7 @@ func folders(t *testing.T) (all []folder) {
 
 // rooms are the capabilities. The packages below a room's folder belong to it.
 var rooms = []string{
-	"internal/alerts", "internal/clusters", "internal/export", "internal/fleet", "internal/forecast", "internal/now", "internal/past",
+	"internal/alerts", "internal/certs", "internal/clusters", "internal/export", "internal/fleet", "internal/forecast", "internal/now", "internal/past",
 }
 
 // vocabulary are the packages below rooms whose types and questions other rooms share. They know no room.

@@ -31,6 +31,8 @@ type Config struct {
 	Watch   Watch        // nil: nobody wants to know
 	// Identifier decides who makes a request; nil: [Owner].
 	Identifier Identifier
+	// Proven reports whether everybody's browser accepts the certificate for a name; nil: for none.
+	Proven func(host string) bool
 	// MaxViewers is how many there may be in all, which the hub sees to; 0: 1000.
 	MaxViewers int
 }
