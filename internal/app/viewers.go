@@ -145,7 +145,7 @@ func (v *viewers) serve(ln net.Listener) error {
 		return served(v.server.Serve(ln))
 	}
 	var g errgroup.Group
-	g.Go(func() error { return served(v.server.ServeTLS(ln, "", "")) })
+	g.Go(func() error { return served(v.server.ServeTLS(hub.Listen(ln), "", "")) })
 	if plain := v.secure.Redirect(); plain != nil {
 		_, port, _ := net.SplitHostPort(ln.Addr().String())
 		v.plain.Handler = v.secure.Plain(v.routes.Redirect(port))

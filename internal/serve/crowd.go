@@ -135,14 +135,6 @@ type viewerTLS struct {
 	leave func()
 }
 
-// SetWriteBuffer sets how many bytes the system buffers.
-func (c *viewerTLS) SetWriteBuffer(bytes int) error {
-	if tcp, ok := c.NetConn().(*net.TCPConn); ok {
-		return tcp.SetWriteBuffer(bytes)
-	}
-	return nil
-}
-
 // Close implements [net.Conn]. A WebSocket has its own goodbye. That of TLS would wait up to 5 s for a client that reads nothing.
 func (c *viewerTLS) Close() error {
 	c.leave()
