@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -145,25 +144,11 @@ type job struct {
 }
 
 func newPlayers(t *testing.T, stories int) *players {
-	p := &players{t: t, dir: quickDir(t), queue: make(chan job, stories)}
+	p := &players{t: t, dir: t.TempDir(), queue: make(chan job, stories)}
 	for range min(runtime.GOMAXPROCS(0), 8) {
 		p.running.Go(func() { p.serve(p.queue, "GOMAXPROCS=1", "GOGC=1000") }) // at half the cost
 	}
 	return p
-}
-
-// quickDir is a folder in memory where there is one from which a library can be loaded:
-// each reading of each story changes files.
-func quickDir(t *testing.T) string {
-	const memory, noExec = "/dev/shm", 8
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(memory, &fs); err == nil && fs.Flags&noExec == 0 {
-		if dir, err := os.MkdirTemp(memory, "gpuwhy-stories-"); err == nil { //nolint:usetesting // which does not let us choose where
-			t.Cleanup(func() { os.RemoveAll(dir) })
-			return dir
-		}
-	}
-	return t.TempDir()
 }
 
 // play has a story played, and gives what came of it later.
