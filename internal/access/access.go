@@ -7,10 +7,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 )
 
@@ -54,11 +56,16 @@ type Room struct {
 	cfg  Config
 	log  *slog.Logger
 	ways []Way
+	view *ledger.View // which is cfg.Ledger, too
+	// keyed has a value after somebody came with a session or a token.
+	keyed chan struct{}
 }
 
 // New makes a Room.
 func New(cfg Config) *Room {
-	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access")}
+	view := ledger.Cached(cfg.Ledger, 0)
+	cfg.Ledger = view
+	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access"), view: view, keyed: make(chan struct{}, 1)}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -73,6 +80,7 @@ func (*Room) Name() string { return "access" }
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
+			r.noticeKey(&who)
 			return who, err
 		}
 	}
@@ -87,19 +95,42 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links until ctx ends.
+// Run removes expired sessions, tokens and links, and ends the open sockets of whoever may no longer have one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
-	for every := time.NewTicker(time.Hour); ; {
+	var all sync.WaitGroup
+	all.Go(func() { r.prune(ctx) })
+	all.Go(func() { r.watch(ctx) })
+	all.Wait()
+	return nil
+}
+
+func (r *Room) prune(ctx context.Context) {
+	every := time.NewTicker(time.Hour)
+	defer every.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			every.Stop()
-			return nil
+			return
 		case <-every.C:
-			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil {
+			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil && ctx.Err() == nil {
 				r.log.Warn("expired sessions were not removed", "err", err)
 			}
 		}
 	}
+}
+
+// Health is whether the ledger answers.
+func (r *Room) Health() map[string]contract.Part {
+	t := r.view.Trouble()
+	state := "ok"
+	if t.Answered.IsZero() {
+		state = "starting"
+	}
+	health := contract.NewPart(state, t.Answered)
+	if t.Err != nil {
+		health = health.Failed(t.Err, t.Since)
+	}
+	return map[string]contract.Part{"access": health}
 }
 
 // Close closes the ledger.
