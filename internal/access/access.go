@@ -19,7 +19,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
@@ -30,6 +29,11 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// PublicURL is where browsers reach the program, such as "https://gpu.example.org"; empty: where a request says.
+	PublicURL string
+	// Providers are who else can sign people in, and Proxy is the proxy that does; nil: none does.
+	Providers []Provider
+	Proxy     *ProxySignIn
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }
@@ -79,8 +83,8 @@ type Room struct {
 		any   bool
 		asked time.Duration
 	}
-	// providers are the buttons of the page to sign in.
-	providers []views.Link
+	vouchers []*voucher
+	byProxy  *byProxy // nil: no proxy signs people in
 }
 
 // New makes a Room.
@@ -91,6 +95,11 @@ func New(cfg Config) *Room {
 		manager: newManager(kept), hasher: newHasher(), watch: watch{seen: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
 	}
 	r.ways = append(r.ways, sessionWay{r})
+	r.vouchers = r.newVouchers(cfg.Providers)
+	if cfg.Proxy != nil {
+		r.byProxy = newByProxy(cfg.Proxy, r)
+		r.ways = append(r.ways, r.byProxy)
+	}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -103,6 +112,7 @@ func (*Room) Name() string { return "access" }
 
 // Identify implements serve.Identifier.
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
+	r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
 			return who, err
@@ -123,6 +133,7 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 func (r *Room) Run(ctx context.Context) error {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watchOver(ctx) })
+	watching.Go(func() { r.runVouchers(ctx) })
 	defer watching.Wait()
 	for every := time.NewTicker(time.Hour); ; {
 		select {

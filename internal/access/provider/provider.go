@@ -294,6 +294,13 @@ func (c *Client) Begin(ctx context.Context, a *Attempt) (string, error) {
 	return c.oauth(found, a, "").AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), nil
 }
 
+// Ends reports whether there is a place where people sign out of the provider, as far as it has answered.
+func (c *Client) Ends() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.found != nil && c.found.end != ""
+}
+
 // End returns where a browser goes to sign out of the provider too, which then sends it to back; empty if there is no such place.
 func (c *Client) End(ctx context.Context, back string) string {
 	found, err := c.ready(ctx)
