@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/user"
@@ -19,7 +20,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/access/provider"
-	"github.com/gpuwhy/gpuwhy/internal/access/proxy"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 )
@@ -91,14 +91,14 @@ func (f *vouchingFlags) checkPublicURL(basePath string) error {
 func (f *vouchingFlags) checkProviders() error {
 	all := slices.Clone(f.OIDCProviders)
 	given := f.OIDCName + f.OIDCClientID + f.OIDCClientSecretFile + f.OIDCClientSecretEnv + f.OIDCNameClaim + f.OIDCGroupsClaim + f.OIDCDefaultRole
-	if f.OIDCIssuer == "" && (given != "" || len(f.OIDCScopes)+len(f.OIDCRole) > 0 || !f.OIDCCreateUsers && len(all) == 0 && f.OIDCProviders == nil && false) {
+	if f.OIDCIssuer == "" && (given != "" || len(f.OIDCScopes)+len(f.OIDCRole) > 0 || !f.OIDCCreateUsers) {
 		return bad("oidc-issuer", "", "is needed for the other --oidc flags: give the issuer's URL, such as https://sso.example.org/realms/lab")
 	}
 	if f.OIDCIssuer != "" {
 		one := providerEntry{
 			Name: f.OIDCName, Issuer: f.OIDCIssuer, ClientID: f.OIDCClientID, ClientSecretFile: f.OIDCClientSecretFile, ClientSecretEnv: f.OIDCClientSecretEnv,
 			Scopes: f.OIDCScopes, NameClaim: f.OIDCNameClaim, GroupsClaim: f.OIDCGroupsClaim, DefaultRole: f.OIDCDefaultRole, CreateUsers: &f.OIDCCreateUsers,
-			place: func(key string) string { return "--oidc-" + strings.TrimSuffix(key, "s") },
+			place: func(key string) string { return "--oidc-" + map[bool]string{true: "role", false: key}[key == "roles"] },
 		}
 		if one.Name == "" {
 			one.Name = "sso"
@@ -163,12 +163,8 @@ func (f *vouchingFlags) checkProxy(networks []string) error {
 			rule{f.ProxyAudience != "", "proxy-audience", f.ProxyAudience, useless},
 		)
 	}
-	p := &access.ProxySignIn{Config: proxy.Config{Header: f.ProxySignIn, Issuer: f.ProxyIssuer, Audience: f.ProxyAudience}}
-	for _, header := range proxy.Headers() {
-		if strings.EqualFold(header, f.ProxySignIn) {
-			p.Header = header
-		}
-	}
+	p := new(access.ProxySignIn)
+	p.Header, p.Issuer, p.Audience = http.CanonicalHeaderKey(f.ProxySignIn), f.ProxyIssuer, f.ProxyAudience
 	if setting, err := p.Check(); err != nil {
 		flag := map[string]string{"header": "proxy-sign-in", "issuer": "proxy-issuer", "audience": "proxy-audience"}[setting]
 		value := map[string]string{"header": f.ProxySignIn, "issuer": f.ProxyIssuer, "audience": f.ProxyAudience}[setting]
@@ -341,14 +337,14 @@ func (l *providerList) Decode(ctx *kong.DecodeContext) error {
 	*l = make(providerList, len(nodes))
 	for i := range nodes {
 		e := &(*l)[i]
-		where := fmt.Sprintf("oidc-providers[%d]", i)
-		e.place = func(key string) string { return where + ": " + key }
+		where := fmt.Sprintf("[%d]", i)
 		if err := decodeKeys(&nodes[i], where, e); err != nil {
 			return err
 		}
 		if e.Name != "" {
-			e.place = func(key string) string { return where + " (" + e.Name + "): " + key }
+			where += " (" + e.Name + ")"
 		}
+		e.place = func(key string) string { return "--oidc-providers: " + where + ": " + key }
 	}
 	return nil
 }
