@@ -23,23 +23,23 @@ var errGrant = errors.New("write GROUP=ROLE or user:NAME=ROLE with a role of vie
 	"such as gpu-staff=operator@label:rack=r12")
 
 // grant matches a grant as people write it. A group may have an = in its name, as those of LDAP have.
-var grant = regexp.MustCompile(`^(user:)?(.+?)=(viewer|operator|administrator)(?:@(.+))?$`)
+var grant = regexp.MustCompile(`^(.+?)=(viewer|operator|administrator)(?:@(.+))?$`)
 
 // ParseGrant reads a grant as people write it in a flag.
 func ParseGrant(text string) (Grant, error) {
-	m := grant.FindStringSubmatch(text)
+	name, user := strings.CutPrefix(text, "user:")
+	m := grant.FindStringSubmatch(name)
 	if m == nil {
 		return Grant{}, errGrant
 	}
-	scope, err := auth.ParseScope(m[4])
+	scope, err := auth.ParseScope(m[3])
 	if err != nil {
 		return Grant{}, err
 	}
-	g := Grant{Group: m[2], Role: Role(m[3]), Scope: scope}
-	if m[1] != "" {
-		g.Group, g.User = "", m[2]
+	if user {
+		return Grant{User: m[1], Role: Role(m[2]), Scope: scope}, nil
 	}
-	return g, nil
+	return Grant{Group: m[1], Role: Role(m[2]), Scope: scope}, nil
 }
 
 // NewGrant returns a grant of a group or a user. Its error is about the setting "group", "user", "role" or "scope".

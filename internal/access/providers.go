@@ -207,7 +207,7 @@ func (s *Site) leadBack(w http.ResponseWriter, request *http.Request, v *voucher
 	if err != nil {
 		return r.unreachable(err)
 	}
-	if begun == nil || begun.Value.Provider != v.Name || subtle.ConstantTimeCompare([]byte(begun.Value.Browser), []byte(hashOf(browser))) != 1 {
+	if begun == nil || !r.cfg.Clock.Now().Before(begun.Expires) || begun.Value.Provider != v.Name || subtle.ConstantTimeCompare([]byte(begun.Value.Browser), []byte(hashOf(browser))) != 1 {
 		return errAttempt
 	}
 	// It is used up before anything else, so that two answers with one state can't both be taken.
