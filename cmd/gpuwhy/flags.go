@@ -31,7 +31,7 @@ import (
 var helpGroups = []kong.Group{
 	{Key: "reading", Title: "Reading:"},
 	{Key: "serving", Title: "Serving:"},
-	{Key: "access", Title: "Sign-in and encryption:"},
+	{Key: "access", Title: "Access:"},
 	{Key: "past", Title: "The past:"},
 	{Key: "alerts", Title: "Alerts:"},
 	{Key: "fleet", Title: "Fleet:"},
@@ -353,9 +353,11 @@ type programFlags struct {
 	commonFlags
 	servingFlags
 	tlsFlags
+	vouchingFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
+	accountFlags
 	retentionFlags
 	priceFlags
 	privacyFlags
@@ -367,8 +369,10 @@ type programFlags struct {
 }
 
 func (f *programFlags) check(live bool) error {
-	if err := first(f.servingFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }, func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {
+	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
+	if err := first(f.servingFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+		f.brokerFlags.check, f.accountFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) },
+		func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {
 		return err
 	}
 	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})

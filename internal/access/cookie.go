@@ -1,18 +1,25 @@
 package access
 
-import "net/http"
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
 
-// cookieName is the name of the cookie of a session. Programs on one host share its cookies, whatever their ports. So the name has
-// the beginning of a hash of the installation's ID, or of the ID that programs with the same accounts share; without one it has none.
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+)
+
+// cookieName is the name of the cookie of a session. Programs on one host get each other's cookies, whatever their ports. So the name has
+// the beginning of a hash of a name that programs with the same accounts share; without one it has none.
 //
 // If secure is true, the cookie is sent over TLS alone. A browser then accepts a name with the prefix __Host- only for the whole host and
 // from this host itself, and one with __Secure- for a path too, which a base path needs. basePath may end with a slash.
-func cookieName(secure bool, basePath, installation string) string {
+func cookieName(secure bool, basePath, shared string) string {
 	name := "gpuwhy"
-	if installation != "" {
-		name += "-" + hashOf(installation)[:8]
+	if shared != "" {
+		name += "-" + hashOf(shared)[:8]
 	}
-	switch whole := basePath == "" || basePath == "/"; {
+	switch whole := strings.Trim(basePath, "/") == ""; {
 	case secure && whole:
 		return "__Host-" + name
 	case secure:
@@ -22,14 +29,40 @@ func cookieName(secure bool, basePath, installation string) string {
 	}
 }
 
-// cookie makes a cookie that no script can read, for the whole host or below the base path. The caller sets its Value and for how long
-// the browser has it. It is sent with requests that this program's own pages make and, without a method that changes something, with
-// links from elsewhere.
-func cookie(secure bool, basePath, installation string) *http.Cookie {
-	if basePath == "" {
-		basePath = "/"
+// A Shared is what programs with the same accounts have in common beside them.
+type Shared struct {
+	Name string `json:"name"` // random, for the names of cookies
+}
+
+// shares has one item.
+var shares = table[Shared]{"shared"}
+
+const onlyShare = "shared"
+
+// share is the name that programs with the same accounts share, once it is known: browsers then send each of them the same cookies.
+type share struct{ known atomic.Pointer[string] }
+
+// of returns the name, and makes one if there is none. While the ledger can't be reached, it is empty.
+func (s *share) of(ctx context.Context, l ledger.Ledger) string {
+	if known := s.known.Load(); known != nil {
+		return *known
 	}
-	return &http.Cookie{
-		Name: cookieName(secure, basePath, installation), Path: basePath, Secure: secure, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	for range 2 { // another program may make it at the same time
+		found, err := shares.get(ctx, l, onlyShare)
+		if err != nil {
+			return ""
+		}
+		if found != nil {
+			s.known.Store(&found.Value.Name)
+			return found.Value.Name
+		}
+		change, err := shares.put(&row[Shared]{Item: ledger.Item{ID: onlyShare}, Value: Shared{newID()}})
+		if err != nil {
+			return ""
+		}
+		if err := l.Apply(ctx, change); err != nil && !errors.Is(err, ledger.ErrConflict) {
+			return ""
+		}
 	}
+	return ""
 }

@@ -78,7 +78,7 @@ func TestRedirectToTLS(t *testing.T) {
 }
 
 // An unencrypted request of a proxy that nobody trusts is not encrypted, whatever it says.
-func TestEncrypted(t *testing.T) {
+func TestSecure(t *testing.T) {
 	t.Parallel()
 	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
 	r.RemoteAddr, r.Header = "10.0.0.1:1", http.Header{"X-Forwarded-Proto": {"https"}}
@@ -86,7 +86,7 @@ func TestEncrypted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if (serve.Proxies{}).Encrypted(r) || !proxies.Encrypted(r) {
+	if (serve.Proxies{}).Secure(r) || !proxies.Secure(r) {
 		t.Error("a proxy is believed that is not trusted, or one that is trusted is not")
 	}
 }
