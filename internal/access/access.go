@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
@@ -20,6 +21,8 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// OpenMetrics lets everybody read /metrics.
+	OpenMetrics bool
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }
@@ -43,6 +46,7 @@ type Way interface {
 type Config struct {
 	part.Host
 	Options
+	BasePath string // of all addresses
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Revoke ends the open sockets of principals for whom is returns true.
@@ -54,11 +58,15 @@ type Room struct {
 	cfg  Config
 	log  *slog.Logger
 	ways []Way
+
+	tokens *tokenWay
 }
 
 // New makes a Room.
 func New(cfg Config) *Room {
 	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access")}
+	r.tokens = newTokenWay(cfg.Ledger, strings.TrimSuffix(cfg.BasePath, "/"), cfg.Clock, r.log)
+	r.ways = append(r.ways, r.tokens)
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -87,13 +95,17 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links until ctx ends.
+// Run removes expired sessions, tokens and links until ctx ends, and writes when tokens were used.
 func (r *Room) Run(ctx context.Context) error {
+	uses := time.NewTicker(usedEach)
+	defer uses.Stop()
 	for every := time.NewTicker(time.Hour); ; {
 		select {
 		case <-ctx.Done():
 			every.Stop()
 			return nil
+		case <-uses.C:
+			r.tokens.writeUses(ctx)
 		case <-every.C:
 			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil {
 				r.log.Warn("expired sessions were not removed", "err", err)

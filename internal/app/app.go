@@ -172,7 +172,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	var record action.Audit = action.Log{Logger: log.With("part", "actions")}
 	if opt.Access != nil {
 		recorded := audit.New(audit.Config{Host: host, Ledger: opt.Access.Ledger})
-		a.parts = append(a.parts, recorded, access.New(access.Config{Host: host, Options: *opt.Access, Audit: recorded.Append, Revoke: a.Hub.Revoke}))
+		a.parts = append(a.parts, recorded, access.New(access.Config{Host: host, Options: *opt.Access, BasePath: opt.BasePath, Audit: recorded.Append, Revoke: a.Hub.Revoke}))
 		record = recorded
 	}
 	kit := serve.NewKit(serve.Settings{

@@ -32,6 +32,9 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 		Kit: kit, Book: alerting.Book, Shell: shown, Targets: alerting.Targets, State: func() contract.Part { return a.health()["state"] },
 	}
 	shown.Past, shown.Forecasts = kept, foreseen
+	if opt.Access != nil {
+		shown.OpenMetrics = opt.Access.OpenMetrics
+	}
 	if room := Find[*past.Room](a); room != nil {
 		kept.Past, kept.Sizes, kept.Price, foreseen.Kept = room.Past, room.Sizes, room.Price, true
 	}
@@ -44,7 +47,11 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs
 	}
-	return []part.Part{shown, kept, foreseen, machines, alerted}
+	all := []part.Part{shown, kept, foreseen, machines, alerted}
+	if room := Find[*access.Room](a); room != nil {
+		all = append(all, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
+	}
+	return all
 }
 
 // serve makes the server of all parts that answer requests.

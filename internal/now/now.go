@@ -66,6 +66,8 @@ type Site struct {
 	Costs     func() []gpu.Cost               // what calls to drivers took, the most in all first; it may be nil
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
+	// OpenMetrics lets everybody read /metrics.
+	OpenMetrics bool
 }
 
 // Name implements part.Part.

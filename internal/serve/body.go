@@ -116,6 +116,16 @@ func HTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
 	return reply(w, r, cacheRevalidate, b, err)
 }
 
+// FreshHTML answers with a page about what was just done, with a status. Clients must not cache it, and nothing shows it again.
+func FreshHTML(w http.ResponseWriter, r *http.Request, status int, page templ.Component) error {
+	var html bytes.Buffer
+	if err := page.Render(r.Context(), &html); err != nil {
+		return fmt.Errorf("render the page: %w", err)
+	}
+	sendNow(w, r, status, typeHTML, html.Bytes())
+	return nil
+}
+
 // A rendering takes a page as it is made, for those who have an older one.
 type rendering struct {
 	http.ResponseWriter

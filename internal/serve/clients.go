@@ -95,6 +95,9 @@ func addressOf(text string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
+// Secure reports whether the client of a request speaks TLS.
+func (p Proxies) Secure(r *http.Request) bool { return r.TLS != nil }
+
 // householdOf is what counts as one client: an address of IPv4, and of IPv6 the network of 64 bits that
 // one household, or one machine, has all to itself.
 func householdOf(address netip.Addr) netip.Prefix {

@@ -109,9 +109,9 @@ func (s *Server) Handler() http.Handler { return s.wrap(s.mux) }
 // ownRoutes are those that belong to no room.
 func (s *Server) ownRoutes() []Route {
 	routes := []Route{
-		Page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
-		Page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
-		Page("/robots.txt", Constant(typeText, []byte(robots))),
+		Page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })).Open(),
+		Page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })).Open(), // browsers ask for it unasked
+		Page("/robots.txt", Constant(typeText, []byte(robots))).Open(),
 		Page("/docs", s.docsPage()),
 		Page("/docs/events", rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
 		Page("/redoc", rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
@@ -122,7 +122,7 @@ func (s *Server) ownRoutes() []Route {
 		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "Get the WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.kit.BasePath != "" {
-		routes = append(routes, Page("", s.toBase))
+		routes = append(routes, Page("", s.toBase).Open())
 	}
 	return routes
 }
