@@ -8,15 +8,24 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/state"
+	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
 type Options struct {
+	// PlainSignIn lets people sign in over HTTP without TLS from other machines.
+	PlainSignIn bool
 	// Ledger has the accounts and the audit. The App closes it.
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
@@ -46,7 +55,10 @@ type Way interface {
 type Config struct {
 	part.Host
 	Options
-	BasePath string // of all addresses
+	// Address is where the program is reached.
+	Address serve.Address
+	// Installation is the installation of the program, for the names of cookies; nil without one.
+	Installation *state.Installed
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Revoke ends the open sockets of principals for whom is returns true.
@@ -55,18 +67,34 @@ type Config struct {
 
 // A Room decides who makes a request.
 type Room struct {
-	cfg  Config
-	log  *slog.Logger
-	ways []Way
-
-	tokens *tokenWay
+	cfg      Config
+	log      *slog.Logger
+	ways     []Way
+	ledger   *cache
+	base     string // the base path without a slash at its end
+	manager  *scs.SessionManager
+	hasher   *hasher
+	tokens   *tokenWay
+	watch    watch
+	begun    *rate.Limiter // ceremonies of passkeys
+	accounts struct {      // whether there is a user, when the ledger was asked last
+		sync.Mutex
+		any   bool
+		asked time.Duration
+	}
+	// providers are the buttons of the page to sign in.
+	providers []views.Link
 }
 
 // New makes a Room.
 func New(cfg Config) *Room {
-	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access")}
-	r.tokens = newTokenWay(cfg.Ledger, strings.TrimSuffix(cfg.BasePath, "/"), cfg.Clock, r.log)
-	r.ways = append(r.ways, r.tokens)
+	kept := newCache(cfg.Ledger, cfg.Clock)
+	r := &Room{
+		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: kept, base: strings.TrimRight(cfg.Address.BasePath, "/"),
+		manager: newManager(kept), hasher: newHasher(), watch: watch{seen: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
+	}
+	r.tokens = newTokenWay(r)
+	r.ways = append(r.ways, r.tokens, sessionWay{r})
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -95,10 +123,14 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links until ctx ends, and writes when tokens were used.
+// Run ends the sockets of those who may no longer look, and removes expired sessions, tokens and links, until ctx ends. It
+// writes when tokens were used.
 func (r *Room) Run(ctx context.Context) error {
 	uses := time.NewTicker(usedEach)
 	defer uses.Stop()
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watchOver(ctx) })
+	defer watching.Wait()
 	for every := time.NewTicker(time.Hour); ; {
 		select {
 		case <-ctx.Done():
@@ -115,4 +147,7 @@ func (r *Room) Run(ctx context.Context) error {
 }
 
 // Close closes the ledger.
-func (r *Room) Close() error { return r.cfg.Ledger.Close() }
+func (r *Room) Close() error {
+	r.hasher.close()
+	return r.cfg.Ledger.Close()
+}

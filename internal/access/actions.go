@@ -56,7 +56,7 @@ func (s *AdminSite) Actions() []action.Action {
 	list := []action.Action{
 		{
 			ID: "addUser", Target: UserKind, Func: action.Takes(r.addUser), HTTP: "POST /api/users",
-			Form:    action.Form{Back: backTo("/users"), Shown: s.showUser},
+			Form:    action.Form{Back: leadsTo("/users"), Shown: s.showUser},
 			Command: action.Command{Name: "user add", Argument: "name", Done: action.Tell(tellAddedUser)},
 			Doc: action.Doc{
 				Summary: "Add an account",
@@ -67,7 +67,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "changeUser", Target: UserKind, Func: action.Takes(r.changeUser), HTTP: "POST /api/users/{name}",
-			Form:    action.Form{Switches: []string{"disabled"}, Back: backTo("/users")},
+			Form:    action.Form{Switches: []string{"disabled"}, Back: leadsTo("/users")},
 			Command: action.Command{Name: "user change", Done: action.Tell(tellUser("Changed"))},
 			Doc: action.Doc{
 				Summary: "Change an account",
@@ -78,7 +78,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "removeUser", Target: UserKind, Func: action.Takes(r.removeUser), HTTP: "DELETE /api/users/{name}",
-			Form:    action.Form{HTTP: "POST /api/users/{name}/remove", Summary: "Remove an account", Back: backTo("/users")},
+			Form:    action.Form{HTTP: "POST /api/users/{name}/remove", Summary: "Remove an account", Back: leadsTo("/users")},
 			Command: action.Command{Name: "user remove"},
 			Doc: action.Doc{
 				Summary: "Remove an account",
@@ -88,7 +88,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "resetUser", Target: UserKind, Func: action.Takes(r.resetUser), HTTP: "POST /api/users/{name}/reset",
-			Form:    action.Form{Back: backTo("/users"), Shown: s.showUser},
+			Form:    action.Form{Back: leadsTo("/users"), Shown: s.showUser},
 			Command: action.Command{Name: "user reset", Done: action.Tell(tellAddedUser)},
 			Doc: action.Doc{
 				Summary: "Make a link with which somebody chooses a new password",
@@ -97,8 +97,8 @@ func (s *AdminSite) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "endSessions", Own: true, Target: UserKind, Func: action.Takes(r.endSessions), HTTP: "DELETE /api/users/{name}/sessions",
-			Form:    action.Form{HTTP: "POST /api/users/{name}/sessions/end", Summary: "End all sessions of an account", Back: backTo("/sessions")},
+			ID: "endSessions", Own: true, Target: UserKind, Func: action.Takes(r.endAllSessions), HTTP: "DELETE /api/users/{name}/sessions",
+			Form:    action.Form{HTTP: "POST /api/users/{name}/sessions/end", Summary: "End all sessions of an account", Back: leadsTo("/sessions")},
 			Command: action.Command{Name: "session end-all"},
 			Doc: action.Doc{
 				Summary: "End all sessions of an account",
@@ -107,8 +107,8 @@ func (s *AdminSite) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "endSession", Own: true, Target: SessionKind, Func: action.Takes(r.endSession), HTTP: "DELETE /api/sessions/{id}",
-			Form:    action.Form{HTTP: "POST /api/sessions/{id}/end", Summary: "End a session", Back: backTo("/sessions")},
+			ID: "endSession", Own: true, Target: SessionKind, Func: action.Takes(r.endOneSession), HTTP: "DELETE /api/sessions/{id}",
+			Form:    action.Form{HTTP: "POST /api/sessions/{id}/end", Summary: "End a session", Back: leadsTo("/sessions")},
 			Command: action.Command{Name: "session end"},
 			Doc: action.Doc{
 				Summary: "End a session",
@@ -118,7 +118,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "addToken", Own: true, Target: TokenKind, Func: action.Takes(r.addToken), HTTP: "POST /api/tokens",
-			Form:    action.Form{Numbers: []string{"expires_in_days"}, Switches: []string{"never_expires"}, Back: backTo("/tokens"), Shown: s.showToken},
+			Form:    action.Form{Numbers: []string{"expires_in_days"}, Switches: []string{"never_expires"}, Back: leadsTo("/tokens"), Shown: s.showToken},
 			Command: action.Command{Name: "token add", Argument: "title", Done: action.Tell(tellAddedToken)},
 			Doc: action.Doc{
 				Summary: "Make an API token",
@@ -133,7 +133,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "removeToken", Own: true, Target: TokenKind, Func: action.Takes(r.removeToken), HTTP: "DELETE /api/tokens/{id}",
-			Form:    action.Form{HTTP: "POST /api/tokens/{id}/remove", Summary: "Remove an API token", Back: backTo("/tokens")},
+			Form:    action.Form{HTTP: "POST /api/tokens/{id}/remove", Summary: "Remove an API token", Back: leadsTo("/tokens")},
 			Command: action.Command{Name: "token remove"},
 			Doc: action.Doc{
 				Summary: "Remove an API token",
@@ -152,7 +152,7 @@ func (s *AdminSite) Actions() []action.Action {
 }
 
 // backTo leads a form back to the page that it is on.
-func backTo(path string) func(string) string { return func(string) string { return path } }
+func leadsTo(path string) func(string) string { return func(string) string { return path } }
 
 func answers(description string, value any) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: "application/json", Of: value}

@@ -93,14 +93,14 @@ func (r *Room) addUser(ctx context.Context, c *action.Call, ask contract.UserReq
 	if err != nil {
 		return nil, err
 	}
-	switch err := r.cfg.Ledger.Apply(ctx, change); {
+	switch err := r.ledger.Apply(ctx, change); {
 	case errors.Is(err, ledger.ErrConflict):
 		return nil, userTaken
 	case err != nil:
 		return nil, err
 	}
 	answer := contract.AddedUser{User: newUser(made, holdings{})}
-	noted(c, nil, answer.User)
+	c.Note(nil, answer.User)
 	if ask.Password == "" {
 		err = r.addLink(ctx, made.ID, &answer)
 	}
@@ -122,7 +122,7 @@ func (r *Room) user(ctx context.Context, c *action.Call) (*row[User], error) {
 	if err := administers(&c.Principal); err != nil {
 		return nil, err
 	}
-	found, err := users.named(ctx, r.cfg.Ledger, nameOf(c.Target))
+	found, err := users.named(ctx, r.ledger, nameOf(c.Target))
 	if err == nil && found == nil {
 		err = noUser
 	}
@@ -164,7 +164,7 @@ func (r *Room) changeUser(ctx context.Context, c *action.Call, ask contract.User
 	}
 	r.endConnections(found.ID, held)
 	after := newUser(&changed, held)
-	noted(c, before, after)
+	c.Note(before, after)
 	return after, nil
 }
 
@@ -211,7 +211,7 @@ func (r *Room) removeUser(ctx context.Context, c *action.Call, _ struct{}) (any,
 		return nil, err
 	}
 	r.endConnections(found.ID, held)
-	noted(c, newUser(found, held), nil)
+	c.Note(newUser(found, held), nil)
 	return nil, nil //nolint:nilnil // there is nothing to say
 }
 
@@ -230,7 +230,7 @@ func (r *Room) resetUser(ctx context.Context, c *action.Call, _ struct{}) (any, 
 
 // apply makes changes of what was read before.
 func (r *Room) apply(ctx context.Context, changes ...ledger.Change) error {
-	err := r.cfg.Ledger.Apply(ctx, changes...)
+	err := r.ledger.Apply(ctx, changes...)
 	if errors.Is(err, ledger.ErrConflict) {
 		return meanwhile
 	}
@@ -245,7 +245,7 @@ func (r *Room) signsIn(ctx context.Context, u *row[User]) (bool, error) {
 	if u.Value.Password != "" || u.Value.Provider != "" {
 		return true, nil
 	}
-	keys, err := passkeys.list(ctx, r.cfg.Ledger, u.ID)
+	keys, err := passkeys.list(ctx, r.ledger, u.ID)
 	return len(keys) > 0, err
 }
 
@@ -264,14 +264,14 @@ func (r *Room) keepingOne(ctx context.Context, c *action.Call, before, after *ro
 		return nil, err
 	}
 	guard := ledger.Change{Item: ledger.Item{Kind: guardKind, ID: guardID, Doc: json.RawMessage("{}")}}
-	item, err := r.cfg.Ledger.Get(ctx, guardKind, guardID)
+	item, err := r.ledger.Get(ctx, guardKind, guardID)
 	if err != nil {
 		return nil, err
 	}
 	if item != nil {
 		guard.Was = item.Version
 	}
-	all, err := users.list(ctx, r.cfg.Ledger, "")
+	all, err := users.list(ctx, r.ledger, "")
 	for _, u := range all {
 		if u.ID == before.ID {
 			continue
@@ -290,15 +290,15 @@ type holdings struct {
 }
 
 func (r *Room) holdings(ctx context.Context, id string) (h holdings, err error) {
-	began, err := sessions.list(ctx, r.cfg.Ledger, id)
+	began, err := sessions.list(ctx, r.ledger, id)
 	if err != nil {
 		return h, err
 	}
-	keys, err := passkeys.list(ctx, r.cfg.Ledger, id)
+	keys, err := passkeys.list(ctx, r.ledger, id)
 	if err != nil {
 		return h, err
 	}
-	made, err := tokens.list(ctx, r.cfg.Ledger, id)
+	made, err := tokens.list(ctx, r.ledger, id)
 	h = holdings{sessions: len(began), passkeys: len(keys), tokens: map[string]bool{}}
 	for _, t := range made {
 		h.tokens[t.ID] = true
@@ -313,13 +313,8 @@ func (r *Room) endConnections(id string, held holdings) {
 	})
 }
 
-// endOf ends the open connections that were made with one session or token.
-func (r *Room) endOf(key string) {
-	r.cfg.Revoke(func(p auth.Principal) bool { return p.Key == key })
-}
-
-func (r *Room) endSessions(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
-	found, err := users.named(ctx, r.cfg.Ledger, nameOf(c.Target))
+func (r *Room) endAllSessions(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	found, err := users.named(ctx, r.ledger, nameOf(c.Target))
 	if err != nil {
 		return nil, err
 	}
@@ -342,8 +337,8 @@ func (r *Room) endSessions(ctx context.Context, c *action.Call, _ struct{}) (any
 	return nil, nil //nolint:nilnil // there is nothing to say
 }
 
-func (r *Room) endSession(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
-	found, err := sessions.get(ctx, r.cfg.Ledger, c.Target)
+func (r *Room) endOneSession(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	found, err := sessions.get(ctx, r.ledger, c.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -358,12 +353,14 @@ func (r *Room) endSession(ctx context.Context, c *action.Call, _ struct{}) (any,
 	if err := r.apply(ctx, sessions.remove(found.ID)); err != nil {
 		return nil, err
 	}
-	r.endOf(found.ID)
+	r.revokeKeys(found.ID)
 	return nil, nil //nolint:nilnil // there is nothing to say
 }
 
 // owns reports whether what an account owns is the caller's.
-func owns(c *action.Call, account string) bool { return account != "" && account == c.Principal.Account() }
+func owns(c *action.Call, account string) bool {
+	return account != "" && account == c.Principal.Account()
+}
 
 func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenRequest) (any, error) {
 	token, err := r.asked(c, &ask)
@@ -379,7 +376,7 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 			return nil, err
 		}
 	}
-	all, err := tokens.list(ctx, r.cfg.Ledger, "")
+	all, err := tokens.list(ctx, r.ledger, "")
 	if err != nil {
 		return nil, err
 	}
@@ -393,7 +390,7 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 	if err != nil {
 		return nil, err
 	}
-	switch err := r.cfg.Ledger.Apply(ctx, put); {
+	switch err := r.ledger.Apply(ctx, put); {
 	case errors.Is(err, ledger.ErrConflict):
 		return nil, titleTaken
 	case err != nil:
@@ -404,7 +401,7 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 		name = c.Principal.Name
 	}
 	answer := contract.AddedToken{Token: newToken(token, name), Value: value}
-	noted(c, nil, answer.Token)
+	c.Note(nil, answer.Token)
 	return answer, nil
 }
 
@@ -471,7 +468,7 @@ func (r *Room) accountOf(ctx context.Context, c *action.Call) (string, error) {
 	if c.Principal.Way != auth.Token {
 		return c.Principal.Account(), nil
 	}
-	own, err := tokens.get(ctx, r.cfg.Ledger, c.Principal.Key)
+	own, err := tokens.get(ctx, r.ledger, c.Principal.Key)
 	if err == nil && own == nil {
 		err = action.Lacks(&c.Principal, auth.Administer)
 	}
@@ -482,7 +479,7 @@ func (r *Room) accountOf(ctx context.Context, c *action.Call) (string, error) {
 }
 
 func (r *Room) removeToken(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
-	found, err := tokens.get(ctx, r.cfg.Ledger, c.Target)
+	found, err := tokens.get(ctx, r.ledger, c.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -497,8 +494,8 @@ func (r *Room) removeToken(ctx context.Context, c *action.Call, _ struct{}) (any
 	if err := r.apply(ctx, tokens.remove(found.ID)); err != nil {
 		return nil, err
 	}
-	r.endOf(found.ID)
-	noted(c, newToken(found, ""), nil)
+	r.revokeKeys(found.ID)
+	c.Note(newToken(found, ""), nil)
 	return nil, nil //nolint:nilnil // there is nothing to say
 }
 
@@ -531,7 +528,7 @@ func newToken(t *row[Token], account string) contract.Token {
 
 // Users returns all accounts, by name.
 func (r *Room) Users(ctx context.Context) (contract.Users, error) {
-	all, err := users.list(ctx, r.cfg.Ledger, "")
+	all, err := users.list(ctx, r.ledger, "")
 	if err != nil {
 		return contract.Users{}, err
 	}
@@ -544,7 +541,7 @@ func (r *Room) Users(ctx context.Context) (contract.Users, error) {
 			return
 		}
 		var items []ledger.Item
-		items, err = r.cfg.Ledger.List(ctx, kind, "")
+		items, err = r.ledger.List(ctx, kind, "")
 		for i := range items {
 			if h := held[items[i].Owner]; h != nil {
 				add(h, items[i].ID)
@@ -583,7 +580,7 @@ func listed[T any](ctx context.Context, l ledger.Ledger, t table[T], who *auth.P
 
 // Tokens returns the tokens that a principal may see, the newest first.
 func (r *Room) Tokens(ctx context.Context, who *auth.Principal) (contract.Tokens, error) {
-	all, names, err := listed(ctx, r.cfg.Ledger, tokens, who)
+	all, names, err := listed(ctx, r.ledger, tokens, who)
 	slices.SortStableFunc(all, func(a, b *row[Token]) int { return b.Value.Made.Compare(a.Value.Made) })
 	out := contract.Tokens{Tokens: []contract.Token{}}
 	for _, t := range all {
@@ -596,7 +593,7 @@ func (r *Room) Tokens(ctx context.Context, who *auth.Principal) (contract.Tokens
 
 // Sessions returns the sessions that a principal may see, the one that was used last first.
 func (r *Room) Sessions(ctx context.Context, who *auth.Principal) (contract.Sessions, error) {
-	all, names, err := listed(ctx, r.cfg.Ledger, sessions, who)
+	all, names, err := listed(ctx, r.ledger, sessions, who)
 	slices.SortStableFunc(all, func(a, b *row[Session]) int { return b.Value.Seen.Compare(a.Value.Seen) })
 	out := contract.Sessions{Sessions: []contract.Session{}}
 	for _, s := range all {

@@ -7,27 +7,20 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/serve/apidoc"
 	"github.com/gpuwhy/gpuwhy/views"
 )
 
-// An AdminShell fills in what every page shows.
-type AdminShell interface {
-	// Input is what a page of a node is made of, or of all if the name is empty.
-	Input(f *insight.Fleet, node string) views.Input
-}
-
 // An AdminSite has the accounts, tokens and sessions, over the API and on pages, and what people do about them.
 type AdminSite struct {
 	Kit   *serve.Kit
-	Shell AdminShell
+	Shell Shell
 	Room  *Room
 }
 
 // Name implements part.Part.
-func (*AdminSite) Name() string { return "accounts" }
+func (*AdminSite) Name() string { return "administration" }
 
 // Routes implements part.Server.
 func (s *AdminSite) Routes() []serve.Route {
@@ -128,7 +121,7 @@ func (s *AdminSite) sessionsPage(w http.ResponseWriter, r *http.Request) error {
 // showToken answers a form with the token that it has made.
 func (s *AdminSite) showToken(w http.ResponseWriter, r *http.Request, answer any) error {
 	made := answer.(contract.AddedToken) //nolint:errcheck,forcetypeassert // the action's answer
-	return serve.FreshHTML(w, r, http.StatusCreated, views.NewTokenMade(s.input(r, "tokens"), &made))
+	return serve.FreshHTML(w, r, views.NewTokenMade(s.input(r, "tokens"), &made))
 }
 
 // showUser answers a form with the link that it has made.
@@ -146,5 +139,5 @@ func (s *AdminSite) showUser(w http.ResponseWriter, r *http.Request, answer any)
 		}
 		link = scheme + r.Host + link
 	}
-	return serve.FreshHTML(w, r, http.StatusOK, views.NewLinkMade(s.input(r, "users"), &made, link))
+	return serve.FreshHTML(w, r, views.NewLinkMade(s.input(r, "users"), &made, link))
 }

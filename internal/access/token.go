@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
-	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
@@ -53,8 +51,6 @@ var (
 	errToken = serve.Refuse(http.StatusUnauthorized, "the API token is not valid: it is unknown, has ended or was removed",
 		"make another: 'gpuwhy token add'").With("WWW-Authenticate", `Bearer error="invalid_token"`)
 	errTwoTokens = serve.Refuse(http.StatusUnauthorized, "the request says twice who makes it", "send one Authorization header").With("WWW-Authenticate", "Bearer")
-	errNoLedger  = serve.Refuse(http.StatusServiceUnavailable, "gpuwhy can't tell who makes the request: its ledger of accounts does not answer",
-		"try again in a few seconds; see gpuwhy's log").RetryAfter("5")
 )
 
 // mostUsed is how many tokens' uses are remembered until they are written.
@@ -62,18 +58,13 @@ const mostUsed = 1000
 
 // tokenWay recognizes programs by their API tokens.
 type tokenWay struct {
-	ledger ledger.Ledger
-	base   string // the base path of all addresses, without a slash at its end
-	clock  clock.Clock
-	log    *slog.Logger
+	room *Room
 
 	mu   sync.Mutex
 	used map[string]time.Time // when tokens were used whose use the ledger does not have yet, by ID
 }
 
-func newTokenWay(l ledger.Ledger, base string, c clock.Clock, log *slog.Logger) *tokenWay {
-	return &tokenWay{ledger: l, base: base, clock: c, log: log, used: map[string]time.Time{}}
-}
+func newTokenWay(r *Room) *tokenWay { return &tokenWay{room: r, used: map[string]time.Time{}} }
 
 // Recognize implements [Way]. A request with a token is the token's, or refused.
 func (t *tokenWay) Recognize(r *http.Request) (who auth.Principal, known bool, err error) {
@@ -106,24 +97,29 @@ func (t *tokenWay) principal(r *http.Request, value, path string) (who auth.Prin
 	found, owner, err := t.find(r.Context(), hashOf(value))
 	switch {
 	case err != nil:
-		t.log.Warn("a token can't be looked up", "err", err)
-		return who, errNoLedger
+		return who, t.room.unreachable(err)
 	case found == nil || !same(found.Value.Path, path):
 		return who, errToken
 	}
-	token := &found.Value
-	who = auth.Principal{
-		Name: token.Title, ID: auth.TokenID + found.ID, Key: found.ID, Way: auth.Token,
-		Access: token.Access, Scope: token.Scope, Audience: auth.Everything, Address: r.RemoteAddr,
-	}
-	if path != "" {
-		who.Way = auth.Picture
-	}
-	if found.Owner != "" && !limit(&who, owner) {
+	who, valid := tokenPrincipal(found, owner, t.room.address(r))
+	if !valid {
 		return auth.Principal{}, errToken
 	}
 	t.note(found.ID)
 	return who, nil
+}
+
+// tokenPrincipal is who a token is for, which belongs to owner, nil for none: the owner may have less by now. It reports whether the
+// token still lets anybody in.
+func tokenPrincipal(token *row[Token], owner *row[User], address string) (who auth.Principal, valid bool) {
+	v := &token.Value
+	who = auth.Principal{
+		Name: v.Title, ID: auth.TokenID + token.ID, Key: token.ID, Way: auth.Token, Access: v.Access, Scope: v.Scope, Audience: auth.Everything, Address: address,
+	}
+	if v.Path != "" {
+		who.Way = auth.Picture
+	}
+	return who, token.Owner == "" || limit(&who, owner)
 }
 
 // limit takes from a token's principal what its owner may not do any more. It reports whether anything is left.
@@ -143,12 +139,12 @@ func limit(who *auth.Principal, owner *row[User]) bool {
 
 // find returns the token with a hash, and the account that it belongs to; nil if there is none.
 func (t *tokenWay) find(ctx context.Context, hash string) (token *row[Token], owner *row[User], err error) {
-	token, err = tokens.get(ctx, t.ledger, tokenID(hash))
-	if err != nil || token == nil || !same(token.Value.Hash, hash) || ended(token.Expires, t.clock.Now()) {
+	token, err = tokens.get(ctx, t.room.ledger, tokenID(hash))
+	if err != nil || token == nil || !same(token.Value.Hash, hash) || ended(token.Expires, t.room.cfg.Clock.Now()) {
 		return nil, nil, err
 	}
 	if token.Owner != "" {
-		owner, err = users.get(ctx, t.ledger, token.Owner)
+		owner, err = users.get(ctx, t.room.ledger, token.Owner)
 	}
 	return token, owner, err
 }
@@ -160,10 +156,11 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 
 // note remembers that a token is used.
 func (t *tokenWay) note(id string) {
+	t.room.watch.used.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, noted := t.used[id]; noted || len(t.used) < mostUsed {
-		t.used[id] = t.clock.Now()
+		t.used[id] = t.room.cfg.Clock.Now()
 	}
 }
 
@@ -177,16 +174,16 @@ func (t *tokenWay) writeUses(ctx context.Context) {
 	t.used = map[string]time.Time{}
 	t.mu.Unlock()
 	for id, at := range used {
-		token, err := tokens.get(ctx, t.ledger, id)
+		token, err := tokens.get(ctx, t.room.ledger, id)
 		if err == nil && token != nil && at.Sub(token.Value.Used) >= usedEach {
 			token.Value.Used = at.UTC().Truncate(time.Minute)
 			var change ledger.Change
 			if change, err = tokens.put(token); err == nil {
-				err = t.ledger.Apply(ctx, change)
+				err = t.room.ledger.Apply(ctx, change)
 			}
 		}
 		if err != nil && !errors.Is(err, ledger.ErrConflict) {
-			t.log.Warn("the last use of a token was not written", "token", id, "err", err)
+			t.room.log.Warn("the last use of a token was not written", "token", id, "err", err)
 		}
 	}
 }
@@ -203,7 +200,7 @@ func (t *tokenWay) pictureOf(u *url.URL) (path, value string, has bool) {
 	}
 	value = query.Get("token")
 	query.Del("token")
-	path, below := strings.CutPrefix(u.EscapedPath(), t.base)
+	path, below := strings.CutPrefix(u.EscapedPath(), t.room.base)
 	return address(path, query), value, below
 }
 

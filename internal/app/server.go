@@ -49,7 +49,8 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	}
 	all := []part.Part{shown, kept, foreseen, machines, alerted}
 	if room := Find[*access.Room](a); room != nil {
-		all = append(all, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
+		shown.SignIn = room.HasAccounts
+		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
 	}
 	return all
 }
@@ -62,7 +63,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	}
 	cfg := serve.Config{Pages: Find[*now.Site](a), Actions: a.desk, Keeper: a.keeper, Watch: a.nodes, MaxViewers: most}
 	if room := Find[*access.Room](a); room != nil {
-		cfg.Identifier = room
+		cfg.Identifier, cfg.SignIn = room, access.SignInPath
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {

@@ -21,7 +21,7 @@ func (s *Site) pages() []serve.Route {
 		serve.LivePage("/processes", s.processes),
 		serve.LivePage("/about", s.about),
 		serve.LivePage("/find", s.find),
-		serve.Page("/manifest.webmanifest", s.manifests()).Open(),
+		serve.OpenPage("/manifest.webmanifest", s.manifests()),
 	}
 }
 

@@ -37,7 +37,7 @@ type Patch struct {
 // stays open.
 type Refusal struct {
 	Code    string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable,forbidden"` // For programs.
-	Message string `json:"message"`                                                                 // For people; it may change.
+	Message string `json:"message"`                                                                           // For people; it may change.
 	// The id of the message; missing if it had none or it could not be read.
 	ID messageID `json:"id,omitempty" unit:"any"`
 }
