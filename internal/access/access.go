@@ -30,8 +30,6 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
-	// OpenMetrics lets everybody read /metrics.
-	OpenMetrics bool
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }

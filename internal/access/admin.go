@@ -33,8 +33,8 @@ func administers(who *auth.Principal) error {
 	return nil
 }
 
-// owner reports whether a principal is whom the kernel shows to own this gpuwhy.
-func owner(who *auth.Principal) bool { return who.Way == auth.Local && who.May(auth.Administer) }
+// localOwner reports whether a principal is whom the kernel shows to own this gpuwhy.
+func localOwner(who *auth.Principal) bool { return who.Way == auth.Local && who.May(auth.Administer) }
 
 // parsedRole returns the role with a name.
 func parsedRole(name string) (Role, error) {
@@ -257,7 +257,7 @@ const guardKind, guardID = "guard", "administrators"
 // changes that make sure of it.
 func (r *Room) keepingOne(ctx context.Context, c *action.Call, before, after *row[User]) ([]ledger.Change, error) {
 	was, err := r.signsIn(ctx, before)
-	if err != nil || !was || owner(&c.Principal) {
+	if err != nil || !was || localOwner(&c.Principal) {
 		return nil, err
 	}
 	if still, err := r.signsIn(ctx, after); err != nil || still {
@@ -342,7 +342,7 @@ func (r *Room) endOneSession(ctx context.Context, c *action.Call, _ struct{}) (a
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || !owns(c, found.Owner) {
+	if found == nil || !isOwn(c, found.Owner) {
 		if err := administers(&c.Principal); err != nil {
 			return nil, err
 		}
@@ -357,8 +357,8 @@ func (r *Room) endOneSession(ctx context.Context, c *action.Call, _ struct{}) (a
 	return nil, nil //nolint:nilnil // there is nothing to say
 }
 
-// owns reports whether what an account owns is the caller's.
-func owns(c *action.Call, account string) bool {
+// isOwn reports whether what an account owns is the caller's.
+func isOwn(c *action.Call, account string) bool {
 	return account != "" && account == c.Principal.Account()
 }
 
@@ -483,7 +483,7 @@ func (r *Room) removeToken(ctx context.Context, c *action.Call, _ struct{}) (any
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || !owns(c, found.Owner) {
+	if found == nil || !isOwn(c, found.Owner) {
 		if err := administers(&c.Principal); err != nil {
 			return nil, err
 		}

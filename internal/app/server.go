@@ -23,7 +23,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	alerting := Find[*alerts.Room](a)
 	shown := &now.Site{
 		Kit: kit, Assets: static.New(), Hues: &now.Hues{}, Monitor: a.viewers.current, Recent: Find[*past.Minutes](a).Store, Alerts: alerting.Book,
-		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter,
+		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter, OpenMetrics: opt.OpenMetrics,
 	}
 	foreseen := &forecast.Site{Kit: kit}
 	kept := &past.Site{Kit: kit, Shell: shown, Forecasts: foreseen, Then: a.nodes.Then, Writing: func() contract.Part { return a.health()["history"] }}
@@ -32,9 +32,6 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 		Kit: kit, Book: alerting.Book, Shell: shown, Targets: alerting.Targets, State: func() contract.Part { return a.health()["state"] },
 	}
 	shown.Past, shown.Forecasts = kept, foreseen
-	if opt.Access != nil {
-		shown.OpenMetrics = opt.Access.OpenMetrics
-	}
 	if room := Find[*past.Room](a); room != nil {
 		kept.Past, kept.Sizes, kept.Price, foreseen.Kept = room.Past, room.Sizes, room.Price, true
 	}
