@@ -27,17 +27,17 @@ const (
 )
 
 // newTokenValue returns a new token.
-func newTokenValue() string { return checked(tokenPrefix + rand.Text() + rand.Text()) }
+func newTokenValue() string { return summed(tokenPrefix + rand.Text() + rand.Text()) }
 
-// checked returns a token's beginning with its checksum.
-func checked(beginning string) string {
+// summed returns a token's beginning with its checksum.
+func summed(beginning string) string {
 	sum := binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(beginning)))
 	return beginning + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum)
 }
 
 // whole reports whether a text is a token, as far as can be told without the ledger.
 func whole(value string) bool {
-	return len(value) == tokenLength && strings.HasPrefix(value, tokenPrefix) && checked(value[:tokenLength-7]) == value
+	return len(value) == tokenLength && strings.HasPrefix(value, tokenPrefix) && summed(value[:tokenLength-7]) == value
 }
 
 // tokenID is the ID of the token with a hash.
@@ -156,7 +156,6 @@ func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byt
 
 // note remembers that a token is used.
 func (t *tokenWay) note(id string) {
-	t.room.watch.used.Store(true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, noted := t.used[id]; noted || len(t.used) < mostUsed {
