@@ -26,7 +26,7 @@ type cache struct {
 
 	mu       sync.Mutex
 	asked    time.Duration // when the ledger was last asked for its revision, as elapsed time
-	current  bool          // revision is that of the items
+	valid    bool          // revision is that of the items
 	revision int64
 	changes  int // counts this program's own calls of Apply
 	items    map[[2]string]ledger.Item
@@ -49,10 +49,7 @@ func (c *cache) Get(ctx context.Context, kind, id string) (*ledger.Item, error) 
 	it, known := c.items[key]
 	c.mu.Unlock()
 	if known {
-		if !it.Expires.IsZero() && !it.Expires.After(c.clock.Now()) {
-			return nil, nil
-		}
-		return &it, nil
+		return c.current(&it), nil
 	}
 	found, err := c.Ledger.Get(ctx, kind, id)
 	if found == nil || err != nil {
@@ -60,20 +57,28 @@ func (c *cache) Get(ctx context.Context, kind, id string) (*ledger.Item, error) 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.revision == revision && c.changes == changes && c.current {
+	if c.revision == revision && c.changes == changes && c.valid {
 		if len(c.items) >= mostCached {
 			clear(c.items)
 		}
 		c.items[key] = *found
 	}
-	return found, nil
+	return c.current(found), nil
+}
+
+// current returns an item, or nil if it has expired by this program's clock.
+func (c *cache) current(it *ledger.Item) *ledger.Item {
+	if !it.Expires.IsZero() && !it.Expires.After(c.clock.Now()) {
+		return nil
+	}
+	return it
 }
 
 // check has the cache forget its items if the ledger has others by now.
 func (c *cache) check(ctx context.Context) (revision int64, changes int, err error) {
 	c.mu.Lock()
 	revision, changes = c.revision, c.changes
-	fresh := c.current && c.clock.Elapsed()-c.asked < newEnough
+	fresh := c.valid && c.clock.Elapsed()-c.asked < newEnough
 	c.mu.Unlock()
 	if fresh {
 		return revision, changes, nil
@@ -85,11 +90,11 @@ func (c *cache) check(ctx context.Context) (revision int64, changes int, err err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.current || c.revision != revision {
+	if !c.valid || c.revision != revision {
 		clear(c.items)
 	}
 	// If this program has changed something meanwhile, the revision may be older than that.
-	c.current = c.changes == changes
+	c.valid = c.changes == changes
 	c.revision, c.asked = revision, asked
 	return revision, c.changes, nil
 }
@@ -104,6 +109,6 @@ func (c *cache) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
-	c.current = false
+	c.valid = false
 	clear(c.items)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
+	"github.com/alexedwards/scs/v2/memstore"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -86,6 +87,9 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 // limits are those of the ledger's items.
 func newManager(l ledger.Ledger) *scs.SessionManager {
 	m := scs.New()
+	if unused, ok := m.Store.(*memstore.MemStore); ok {
+		unused.StopCleanup() // it has a goroutine
+	}
 	m.Lifetime, m.IdleTimeout = absoluteLimit, idleLimit
 	m.Store, m.Codec = sessionStore{l}, sessionCodec{}
 	return m
