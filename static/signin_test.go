@@ -95,7 +95,7 @@ func TestPasskey(t *testing.T) {
 	tab.Until(`location.pathname.endsWith("/sign-in") && new URLSearchParams(location.search).get("to") === "/alerts?tab=rules"`)
 	typed(tab, "name", "ann", "password", passphrase)
 	tab.Until(`location.pathname.endsWith("/alerts") && location.search === "?tab=rules"`)
-	tab.Quiet()
+	tab.Quiet("status of 400", "status of 401")
 }
 
 // Everything but passkeys works where no script runs, on a phone and by keyboard.
