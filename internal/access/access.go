@@ -78,6 +78,7 @@ type Room struct {
 	base     string        // the base path without a slash at its end
 	manager  *scs.SessionManager
 	hasher   *hasher
+	tokens   *tokenWay
 	uses     uses
 	begun    *rate.Limiter // ceremonies of passkeys
 	accounts struct {      // whether there is a user, when the ledger was asked last
@@ -97,7 +98,8 @@ func New(cfg Config) *Room {
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
 		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
 	}
-	r.ways = append(r.ways, sessionWay{r})
+	r.tokens = newTokenWay(r)
+	r.ways = append(r.ways, r.tokens, sessionWay{r})
 	r.vouchers = r.newVouchers(cfg.Providers)
 	if cfg.Proxy != nil {
 		r.byProxy = newByProxy(cfg.Proxy, r)
@@ -133,7 +135,7 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links, writes when sessions were used, and ends the open sockets of whoever may no longer have
+// Run removes expired sessions, tokens and links, writes when sessions and tokens were used, and ends the open sockets of whoever may no longer have
 // one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
 	var all sync.WaitGroup
@@ -153,6 +155,7 @@ func (r *Room) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-write.C:
+			r.tokens.writeUses(ctx)
 			if err := r.writeUses(ctx); err != nil && ctx.Err() == nil {
 				r.log.Debug("the use of sessions was not written", "err", err) // the accounts say why
 			}
