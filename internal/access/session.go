@@ -310,7 +310,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	return nil
 }
 
-// endings are the changes that end all sessions of a user but one, if one is named, and make the user's links useless.
+// endings are the changes that end all sessions of a user but one, if one is named.
 func (r *Room) endings(ctx context.Context, userID, except string) (changes []ledger.Change, err error) {
 	all, err := sessions.list(ctx, r.ledger, userID)
 	if err != nil {

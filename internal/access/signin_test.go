@@ -998,3 +998,69 @@ func TestWherePasskeysWork(t *testing.T) {
 		t.Errorf("passkeys over TLS are of %q", got)
 	}
 }
+
+// A link that was sent before the password was changed is worth nothing after.
+func TestLinksOfAnOldPassword(t *testing.T) {
+	r := newRig(t)
+	id := r.add("ann", good, Viewer)
+	link, err := r.resetLink(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.visitor().in("ann", good).post("/account/password", "password", other); w.Code != http.StatusSeeOther {
+		t.Fatalf("%d %s", w.Code, text(w))
+	}
+	if w := r.visitor().post("/reset", "link", link[strings.Index(link, "=")+1:], "password", good); w.Code != http.StatusGone {
+		t.Errorf("%d %s", w.Code, text(w))
+	}
+}
+
+// The first administrator can't take the name, and with it the account, of somebody else.
+func TestSetupWithANameThatIsTaken(t *testing.T) {
+	r := newRig(t)
+	r.add("ann", good, Viewer)
+	link, err := r.SetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := link[strings.Index(link, "=")+1:]
+	if w := r.visitor().post("/setup", "link", secret, "name", "ANN", "password", other); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text(w), "taken") {
+		t.Errorf("%d %s", w.Code, text(w))
+	}
+	if w := r.visitor().post("/setup", "link", secret, "name", "root", "password", other); w.Code != http.StatusSeeOther {
+		t.Errorf("%d %s", w.Code, text(w))
+	}
+}
+
+// What is no answer of a passkey is refused, in the audit, and slowed down.
+func TestForgedPasskeys(t *testing.T) {
+	r := newRig(t)
+	v := r.visitor()
+	v.header.Set("Accept", "application/json")
+	for i := range freeFailures + 1 {
+		w := v.post("/sign-in/passkey/begin")
+		if i == freeFailures {
+			if w.Code != http.StatusTooManyRequests {
+				t.Errorf("after %d failures: %d", i, w.Code)
+			}
+			break
+		}
+		var options struct {
+			Challenge        string
+			RPID             string
+			UserVerification string
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &options); err != nil || len(options.Challenge) < 43 || options.RPID != "localhost" || options.UserVerification != "required" {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if w := v.post("/sign-in/passkey", "not", "a passkey"); w.Code != http.StatusUnauthorized {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if w := v.post("/sign-in/passkey", "not", "a passkey"); w.Code != http.StatusBadRequest {
+			t.Errorf("without a challenge: %d %s", w.Code, w.Body)
+		}
+	}
+	if len(r.entries) != freeFailures {
+		t.Errorf("the audit has %d entries", len(r.entries))
+	}
+}
