@@ -9,7 +9,7 @@ import (
 // plainSignIn returns why a secret must not be asked for, or taken, with a request: others could read it on its way. The error says what
 // to do. It is the same for every user.
 func (r *Room) plainSignIn(request *http.Request) error {
-	const what = "the connection is not encrypted, so that others on the network could read a password"
+	const what = "a password would cross the network unencrypted"
 	switch {
 	case r.secure(request), serve.Direct(request), r.cfg.PlainSignIn:
 		return nil
