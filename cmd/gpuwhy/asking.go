@@ -149,8 +149,9 @@ func speaksTLS(answer *http.Response) bool {
 	return string(text) == said
 }
 
-// tokenFlags say who a command is to a gpuwhy that people sign in to.
-type tokenFlags struct {
+// clientFlags say how a running gpuwhy is reached, and who the command is to it.
+type clientFlags struct {
+	reachFlags
 	TokenFile string `group:"access" placeholder:"FILE" help:"File with an API token for a gpuwhy that people sign in to. Without it, the token is in the environment variable GPUWHY_TOKEN, if anywhere." docs:"access.md#tokens"`
 }
 
@@ -159,14 +160,14 @@ type tokenFlags struct {
 const tokenVariable = "GPUWHY_TOKEN"
 
 // client returns what [reachFlags.client] does, with the token.
-func (f *tokenFlags) client(at *reachFlags, address string, o client.Options) (_ *client.Client, err error) {
+func (f *clientFlags) client(address string, o client.Options) (_ *client.Client, err error) {
 	o.Token = strings.TrimSpace(os.Getenv(tokenVariable))
 	if f.TokenFile != "" {
 		if o.Token, err = readSecret(f.TokenFile, "token"); err != nil {
 			return nil, err
 		}
 	}
-	return at.client(address, o)
+	return f.reachFlags.client(address, o)
 }
 
 // longestSecret is how long a file with a secret may be, in bytes.

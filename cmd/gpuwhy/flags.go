@@ -289,8 +289,7 @@ func (f *priceFlags) check() error {
 // askingFlags are the flags of commands that ask about the past, or read it themselves.
 type askingFlags struct {
 	commonFlags
-	reachFlags
-	tokenFlags
+	clientFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -300,7 +299,7 @@ type askingFlags struct {
 }
 
 func (f *askingFlags) check() error {
-	return first(f.reachFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
+	return first(f.clientFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
 		func() error { return f.keptFlags.check(f.live()) })
 }
 
