@@ -20,7 +20,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
@@ -31,6 +30,11 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// PublicURL is where browsers reach the program, such as "https://gpu.example.org"; empty: where a request says.
+	PublicURL string
+	// Providers are who else can sign people in, and Proxy is the proxy that does; nil: none does.
+	Providers []Provider
+	Proxy     *ProxySignIn
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }
@@ -82,8 +86,8 @@ type Room struct {
 		any   bool
 		asked time.Duration
 	}
-	// providers are the buttons of the page to sign in.
-	providers []views.Link
+	vouchers []*voucher
+	byProxy  *byProxy // nil: no proxy signs people in
 }
 
 // New makes a Room.
@@ -96,6 +100,11 @@ func New(cfg Config) *Room {
 	}
 	r.tokens = newTokenWay(r)
 	r.ways = append(r.ways, r.tokens, sessionWay{r})
+	r.vouchers = r.newVouchers(cfg.Providers)
+	if cfg.Proxy != nil {
+		r.byProxy = newByProxy(cfg.Proxy, r)
+		r.ways = append(r.ways, r.byProxy)
+	}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -108,6 +117,7 @@ func (*Room) Name() string { return "access" }
 
 // Identify implements serve.Identifier.
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
+	r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
 			r.noticeKey(&who)
@@ -131,6 +141,7 @@ func (r *Room) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { r.tend(ctx) })
 	all.Go(func() { r.watch(ctx) })
+	all.Go(func() { r.runVouchers(ctx) })
 	all.Wait()
 	return nil
 }
