@@ -70,7 +70,7 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 	for _, r := range s.Routes() {
 		path := strings.NewReplacer("{$}", "", "{path...}", "icon.svg", "{id}", "0", "{cluster}", "local", "{node}", "node").Replace(r.Path)
 		for _, prefix := range []string{"", "/node/" + fixture.Workstation().Node} {
-			if r.Needs == auth.Anyone && prefix == "" {
+			if r.Needs == auth.Anyone && prefix == "" { // below a node, it is not
 				continue
 			}
 			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: max(r.Needs, auth.Metrics) - 1}} {
