@@ -132,14 +132,8 @@ func (l *database) items(ctx context.Context, where string, args ...any) (found 
 
 // Apply implements [Ledger].
 func (l *database) Apply(ctx context.Context, changes ...Change) error {
-	for i := range changes {
-		c := &changes[i]
-		switch {
-		case c.Kind == "" || c.ID == "" || !storable(c.Kind, c.ID, c.Name, c.Owner):
-			return fmt.Errorf("%q is no item of the ledger", c.Kind+" "+c.ID)
-		case !c.Remove && (!json.Valid(c.Doc) || !utf8.Valid(c.Doc)):
-			return fmt.Errorf("the document of %s %s is not JSON", c.Kind, c.ID)
-		}
+	if err := check(changes); err != nil {
+		return err
 	}
 	return l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if slices.ContainsFunc(changes, func(c Change) bool { return !c.Quiet }) {
@@ -154,6 +148,20 @@ func (l *database) Apply(ctx context.Context, changes ...Change) error {
 		}
 		return nil
 	})
+}
+
+// check returns what is wrong with changes that no ledger can make.
+func check(changes []Change) error {
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.Kind == "" || c.ID == "" || !storable(c.Kind, c.ID, c.Name, c.Owner):
+			return fmt.Errorf("%q is no item of the ledger", c.Kind+" "+c.ID)
+		case !c.Remove && (!json.Valid(c.Doc) || !utf8.Valid(c.Doc)):
+			return fmt.Errorf("the document of %s %s is not JSON", c.Kind, c.ID)
+		}
+	}
+	return nil
 }
 
 // revise says that items have changed.
