@@ -75,6 +75,9 @@ func TestAccountsInTheStateDirectory(t *testing.T) {
 		}
 	}
 	pid := d.scribe.Pid()
+	if pid == 0 {
+		t.Fatal("there is no helper process")
+	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
