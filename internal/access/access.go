@@ -7,17 +7,26 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/state"
+	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
 type Options struct {
+	// PlainSignIn lets people sign in over HTTP without TLS from other machines.
+	PlainSignIn bool
 	// Ledger has the accounts and the audit. The App closes it.
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
@@ -45,6 +54,10 @@ type Way interface {
 type Config struct {
 	part.Host
 	Options
+	// Address is where the program is reached.
+	Address serve.Address
+	// Installation is the installation of the program, for the names of cookies; nil without one.
+	Installation *state.Installed
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Revoke ends the open sockets of principals for whom is returns true.
@@ -53,19 +66,34 @@ type Config struct {
 
 // A Room decides who makes a request.
 type Room struct {
-	cfg  Config
-	log  *slog.Logger
-	ways []Way
-	view *ledger.View // which is cfg.Ledger, too
-	// keyed has a value after somebody came with a session or a token.
-	keyed chan struct{}
+	cfg      Config
+	log      *slog.Logger
+	ways     []Way
+	ledger   *ledger.View  // which is cfg.Ledger, too
+	keyed    chan struct{} // has a value after somebody came with a session or a token
+	base     string        // the base path without a slash at its end
+	manager  *scs.SessionManager
+	hasher   *hasher
+	uses     uses
+	begun    *rate.Limiter // ceremonies of passkeys
+	accounts struct {      // whether there is a user, when the ledger was asked last
+		sync.Mutex
+		any   bool
+		asked time.Duration
+	}
+	// providers are the buttons of the page to sign in.
+	providers []views.Link
 }
 
 // New makes a Room.
 func New(cfg Config) *Room {
 	view := ledger.Cached(cfg.Ledger, 0)
 	cfg.Ledger = view
-	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access"), view: view, keyed: make(chan struct{}, 1)}
+	r := &Room{
+		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
+		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
+	}
+	r.ways = append(r.ways, sessionWay{r})
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -95,23 +123,29 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links, and ends the open sockets of whoever may no longer have one, until ctx ends.
+// Run removes expired sessions, tokens and links, writes when sessions were used, and ends the open sockets of whoever may no longer have
+// one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
 	var all sync.WaitGroup
-	all.Go(func() { r.prune(ctx) })
+	all.Go(func() { r.tend(ctx) })
 	all.Go(func() { r.watch(ctx) })
 	all.Wait()
 	return nil
 }
 
-func (r *Room) prune(ctx context.Context) {
-	every := time.NewTicker(time.Hour)
-	defer every.Stop()
+func (r *Room) tend(ctx context.Context) {
+	prune, write := time.NewTicker(time.Hour), time.NewTicker(seenStep)
+	defer prune.Stop()
+	defer write.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-every.C:
+		case <-write.C:
+			if err := r.writeUses(ctx); err != nil && ctx.Err() == nil {
+				r.log.Debug("the use of sessions was not written", "err", err) // the accounts say why
+			}
+		case <-prune.C:
 			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil && ctx.Err() == nil {
 				r.log.Warn("expired sessions were not removed", "err", err)
 			}
@@ -121,7 +155,7 @@ func (r *Room) prune(ctx context.Context) {
 
 // Health is whether the ledger answers.
 func (r *Room) Health() map[string]contract.Part {
-	t := r.view.Trouble()
+	t := r.ledger.Trouble()
 	state := "ok"
 	if t.Answered.IsZero() {
 		state = "starting"
@@ -134,4 +168,7 @@ func (r *Room) Health() map[string]contract.Part {
 }
 
 // Close closes the ledger.
-func (r *Room) Close() error { return r.cfg.Ledger.Close() }
+func (r *Room) Close() error {
+	r.hasher.close()
+	return r.cfg.Ledger.Close()
+}
