@@ -20,6 +20,12 @@ func (t Trouble) text() string {
 	return asSentence(t.What) + " " + asSentence(t.Try)
 }
 
+// A VouchingLink leads to a provider that can sign people in.
+type VouchingLink struct {
+	Link
+	Down bool // it did not answer when it was last asked
+}
+
 // A SignInPage is the page to sign in.
 type SignInPage struct {
 	Site
@@ -28,7 +34,8 @@ type SignInPage struct {
 	Code     bool   // with a recovery code in place of the password
 	Passkeys bool   // the browser may offer passkeys
 	// Providers are who else can vouch for people.
-	Providers []Link
+	Providers []VouchingLink
+	Out       Link   // where people sign out of a provider too; without a path, nowhere
 	Notice    string // what has happened, such as a session that has ended
 	Trouble   Trouble
 }

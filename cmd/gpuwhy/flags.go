@@ -290,6 +290,7 @@ func (f *priceFlags) check() error {
 type askingFlags struct {
 	commonFlags
 	addressFlags
+	tokenFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -331,6 +332,8 @@ func (f *alertFlags) check() error {
 type exportFlags struct {
 	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
 
+	OpenMetrics bool `group:"export" help:"Let everyone read /metrics who reaches --listen. By default that takes a token, where people sign in." docs:"access.md#tokens"`
+
 	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series with Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
 	RemoteWriteCredentials string   `group:"export" placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`
 	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series with OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's hardware metric names; repeatable." docs:"metrics.md#sending-them-elsewhere"`
@@ -352,6 +355,7 @@ func (f *exportFlags) check() (err error) {
 type programFlags struct {
 	commonFlags
 	servingFlags
+	vouchingFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
@@ -367,7 +371,8 @@ type programFlags struct {
 }
 
 func (f *programFlags) check(live bool) error {
-	if err := first(f.servingFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
+	if err := first(f.servingFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
 		f.brokerFlags.check, f.accountFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}

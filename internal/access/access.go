@@ -20,7 +20,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
-	"github.com/gpuwhy/gpuwhy/views"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
@@ -31,6 +30,11 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// PublicURL is where browsers reach the program, such as "https://gpu.example.org"; empty: where a request says.
+	PublicURL string
+	// Providers are who else can sign people in, and Proxy is the proxy that does; nil: none does.
+	Providers []Provider
+	Proxy     *ProxySignIn
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }
@@ -74,6 +78,7 @@ type Room struct {
 	base     string        // the base path without a slash at its end
 	manager  *scs.SessionManager
 	hasher   *hasher
+	tokens   *tokenWay
 	uses     uses
 	begun    *rate.Limiter // ceremonies of passkeys
 	accounts struct {      // whether there is a user, when the ledger was asked last
@@ -81,8 +86,8 @@ type Room struct {
 		any   bool
 		asked time.Duration
 	}
-	// providers are the buttons of the page to sign in.
-	providers []views.Link
+	vouchers []*voucher
+	byProxy  *byProxy // nil: no proxy signs people in
 }
 
 // New makes a Room.
@@ -93,7 +98,13 @@ func New(cfg Config) *Room {
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
 		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
 	}
-	r.ways = append(r.ways, sessionWay{r})
+	r.tokens = newTokenWay(r)
+	r.ways = append(r.ways, r.tokens, sessionWay{r})
+	r.vouchers = r.newVouchers(cfg.Providers)
+	if cfg.Proxy != nil {
+		r.byProxy = newByProxy(cfg.Proxy, r)
+		r.ways = append(r.ways, r.byProxy)
+	}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -106,6 +117,7 @@ func (*Room) Name() string { return "access" }
 
 // Identify implements serve.Identifier.
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
+	r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
 			r.noticeKey(&who)
@@ -123,12 +135,13 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links, writes when sessions were used, and ends the open sockets of whoever may no longer have
+// Run removes expired sessions, tokens and links, writes when sessions and tokens were used, and ends the open sockets of whoever may no longer have
 // one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { r.tend(ctx) })
 	all.Go(func() { r.watch(ctx) })
+	all.Go(func() { r.runVouchers(ctx) })
 	all.Wait()
 	return nil
 }
@@ -142,6 +155,7 @@ func (r *Room) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-write.C:
+			r.tokens.writeUses(ctx)
 			if err := r.writeUses(ctx); err != nil && ctx.Err() == nil {
 				r.log.Debug("the use of sessions was not written", "err", err) // the accounts say why
 			}

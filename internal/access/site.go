@@ -45,7 +45,7 @@ func (*Site) Name() string { return "accounts" }
 
 // Routes implements part.Server.
 func (s *Site) Routes() []serve.Route {
-	return slices.Concat(s.signInRoutes(), s.accountRoutes())
+	return slices.Concat(s.signInRoutes(), s.vouchingRoutes(), s.accountRoutes())
 }
 
 // signInRoutes are for people who have not signed in.
@@ -91,7 +91,7 @@ const accountsStep = 10 * time.Second
 
 // HasAccounts reports whether people can sign in: there is a user, or a provider vouches for people.
 func (r *Room) HasAccounts() bool {
-	if len(r.providers) > 0 {
+	if len(r.vouchers) > 0 {
 		return true
 	}
 	now := r.cfg.Clock.Elapsed()
@@ -176,8 +176,11 @@ var errPlain = serve.Refuse(http.StatusForbidden, "a password would cross the ne
 func (s *Site) signInView(request *http.Request, code bool) views.SignInPage {
 	query := request.URL.Query()
 	p := views.SignInPage{
-		Site: s.Shell.Plain(), To: backTo(query.Get("to")), Code: code, Passkeys: s.Room.passkeyHost(request) != "", Providers: s.Room.providers,
+		Site: s.Shell.Plain(), To: backTo(query.Get("to")), Code: code, Passkeys: s.Room.passkeyHost(request) != "", Providers: s.Room.choices(s.Kit.BasePath),
 		Notice: map[string]string{"out": "You have signed out.", "ended": "Your session has ended."}[query.Get("why")],
+	}
+	if v := s.Room.voucher(query.Get("from")); v != nil && v.client.Ends() {
+		p.Out = views.Link{Path: s.Kit.BasePath + pathOfVoucher(v.Name) + "/end", Label: v.client.Label()}
 	}
 	if err := s.Room.plainSignIn(request); err != nil {
 		_, advice := serve.AsRefusal(err)
@@ -266,7 +269,9 @@ func (s *Site) signOut(w http.ResponseWriter, request *http.Request) error {
 	if err != nil {
 		return err
 	}
+	from := ""
 	if session != nil {
+		from = s.Room.voucherOf(request.Context(), session)
 		if err := s.Room.recorded(request, "signOut", ""); err != nil {
 			return s.Room.unreachable(err)
 		}
@@ -275,7 +280,7 @@ func (s *Site) signOut(w http.ResponseWriter, request *http.Request) error {
 		}
 	}
 	s.Room.setCookie(w, request, "", "", 0)
-	return s.lead(w, request, SignInPath+"?why=out")
+	return s.lead(w, request, SignInPath+"?why=out"+from)
 }
 
 // linkPage is the page of a link that somebody has got.

@@ -114,3 +114,6 @@ func Household(address netip.Addr) netip.Prefix {
 	}
 	return household
 }
+
+// Trusts reports whether a trusted proxy sent a request.
+func (p Proxies) Trusts(r *http.Request) bool { return p.contains(addressOf(r.RemoteAddr)) }
