@@ -93,7 +93,7 @@ var errQuiet = errors.New("told already")
 
 // helperTasks are what helper processes of the program do, by their names.
 var helperTasks = map[string]func(*helper.Task){
-	scribe.Name: scribe.Serve(scribed),
+	scribe.Name: scribe.Serve(databases),
 	broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
 }
 

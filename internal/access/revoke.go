@@ -199,7 +199,7 @@ func (s *standing) stays(who *auth.Principal) (expires time.Time, stays bool) {
 	case who.Key == "": // a proxy vouches for the user
 		u := s.users[strings.TrimPrefix(who.ID, userID)]
 		return expires, u == nil || !u.Value.Disabled
-	case who.Way == auth.Token:
+	case who.Way == auth.Token || who.Way == auth.Picture:
 		t := s.tokens[who.Key]
 		if t == nil {
 			return expires, false

@@ -133,7 +133,7 @@ func watching(t *testing.T, every time.Duration, test func(t *testing.T, w *watc
 			}
 		}()
 		forever := time.Time{}
-		w.apply(w.room.view,
+		w.apply(w.room.ledger,
 			changeOf(t, users, "a", "", forever, User{Name: "ann", Role: Operator, Scope: "node:gpu-1"}),
 			changeOf(t, users, "b", "", forever, User{Name: "bob", Role: Viewer}),
 			changeOf(t, sessions, "sa", "a", time.Now().Add(time.Hour), Session{User: "a"}),
@@ -196,7 +196,7 @@ func TestRevoked(t *testing.T) {
 					if got := w.names(); got != everybody {
 						t.Fatalf("before, sockets have %s", got)
 					}
-					to := ledger.Ledger(w.room.view)
+					to := ledger.Ledger(w.room.ledger)
 					if every > 0 {
 						to = w.under.Ledger // another program changes it
 					}
@@ -237,7 +237,7 @@ func TestRevokedWhileItOpens(t *testing.T) {
 		watching(t, every, func(t *testing.T, w *watched) {
 			time.Sleep(time.Minute)
 			late := auth.Principal{Name: "late", ID: "user:a", Key: "sa", Way: auth.Password, Access: auth.Operate, Scope: "node:gpu-1"}
-			w.apply(w.room.view, sessions.remove("sa"))
+			w.apply(w.room.ledger, sessions.remove("sa"))
 			synctest.Wait() // the first check is over
 			w.connect(late)
 			time.Sleep(2 * time.Second)

@@ -153,7 +153,7 @@ func TestRevision(t *testing.T) {
 		}
 		is(0, "nothing")
 		applies(t, l, add(item("a", "ann", "")), add(item("b", "", "")))
-		is(1, "two items")
+		is(0, "two new items")
 		conflicts(t, l, "it is there", add(item("a", "", "")))
 		is(0, "a change that is refused")
 		quiet := replace(item("a", "ann", ""), 1)
@@ -167,13 +167,16 @@ func TestRevision(t *testing.T) {
 		expired := item("x", "", "")
 		expired.Expires = time.Now().Add(-time.Second)
 		applies(t, l, add(expired))
-		is(1, "an item that has expired")
+		applies(t, l, removal("user", "none"))
+		is(0, "an item that has expired, and the removal of none")
 		for range 2 {
 			if err := l.Prune(t.Context(), time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		is(1, "it is removed")
+		applies(t, l, removal("user", "b"))
+		is(1, "a removal")
 	})
 }
 
