@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -202,25 +201,4 @@ func TestAccountsOnAServerThatIsAway(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-}
-
-// secretsIn returns the names of files below a folder that have one of the secrets.
-func secretsIn(t *testing.T, dir string, secrets ...string) (found []string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
-			return err
-		}
-		text, err := os.ReadFile(name)
-		for _, secret := range secrets {
-			if strings.Contains(string(text), secret) {
-				found = append(found, name+" has "+secret)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }

@@ -133,28 +133,32 @@ func watching(t *testing.T, every time.Duration, test func(t *testing.T, w *watc
 			}
 		}()
 		forever := time.Time{}
+		ann, bob := User{Name: "ann", Role: Operator, Scope: "node:gpu-1"}, User{Name: "bob", Role: Viewer}
+		own := &row[Token]{Item: ledger.Item{ID: "ta", Owner: "a"}, Value: Token{Title: "token-of-ann", Access: auth.Read, Scope: "node:gpu-1"}}
+		other := &row[Token]{Item: ledger.Item{ID: "tb"}, Value: Token{Title: "token", Access: auth.Metrics}}
+		picture := &row[Token]{Item: ledger.Item{ID: "tp"}, Value: Token{Title: "picture", Access: auth.Read, Path: "/picture.svg"}}
 		w.apply(w.room.ledger,
-			changeOf(t, users, "a", "", forever, User{Name: "ann", Role: Operator, Scope: "node:gpu-1"}),
-			changeOf(t, users, "b", "", forever, User{Name: "bob", Role: Viewer}),
-			changeOf(t, sessions, "sa", "a", time.Now().Add(time.Hour), Session{User: "a"}),
-			changeOf(t, sessions, "sb", "b", time.Now().Add(24*time.Hour), Session{User: "b"}),
-			changeOf(t, tokens, "ta", "a", time.Now().Add(2*time.Hour), Token{Access: auth.Read}),
-			changeOf(t, tokens, "tb", "", forever, Token{Access: auth.Metrics}),
+			changeOf(t, users, "a", "", forever, ann), changeOf(t, users, "b", "", forever, bob),
+			changeOf(t, sessions, "sa", "a", time.Now().Add(time.Hour), Session{User: "a", Ends: time.Now().Add(time.Hour)}),
+			changeOf(t, sessions, "sb", "b", time.Now().Add(24*time.Hour), Session{User: "b", Ends: time.Now().Add(24 * time.Hour)}),
+			changeOf(t, tokens, "ta", "a", time.Now().Add(2*time.Hour), own.Value),
+			changeOf(t, tokens, "tb", "", forever, other.Value), changeOf(t, tokens, "tp", "", forever, picture.Value),
 		)
-		w.connect(
-			auth.Principal{Name: "ann", ID: "user:a", Key: "sa", Way: auth.Password, Access: auth.Operate, Scope: "node:gpu-1"},
-			auth.Principal{Name: "bob", ID: "user:b", Key: "sb", Way: auth.Passkey, Access: auth.Read},
-			auth.Principal{Name: "token-of-ann", ID: "token:ta", Key: "ta", Way: auth.Token, Access: auth.Read},
-			auth.Principal{Name: "token", ID: "token:tb", Key: "tb", Way: auth.Token, Access: auth.Metrics},
-			auth.Principal{Name: "ann-by-proxy", ID: "user:a", Way: auth.Proxy, Access: auth.Read},
-			auth.LocalOwner(),
-		)
+		w.connect(ann.principal("a", auth.Password, "192.0.2.7", "sa"), bob.principal("b", auth.Passkey, "192.0.2.8", "sb"))
+		for _, token := range []*row[Token]{own, other, picture} {
+			who, valid := tokenPrincipal(token, &row[User]{Value: ann}, "192.0.2.9")
+			if !valid {
+				t.Fatalf("%s lets nobody in", token.Value.Title)
+			}
+			w.connect(who)
+		}
+		w.connect(auth.Principal{Name: "ann-by-proxy", ID: "proxy:ann", Way: auth.Proxy, Access: auth.Read}, auth.LocalOwner())
 		w.room.noticeKey(&auth.Principal{Key: "sa"})
 		test(t, w)
 	})
 }
 
-const everybody = "ann bob token-of-ann token ann-by-proxy local owner"
+const everybody = "ann bob token-of-ann token picture ann-by-proxy local owner"
 
 // Whoever may no longer do what it could loses its socket within a second, and nobody else does.
 func TestRevoked(t *testing.T) {
@@ -173,20 +177,21 @@ func TestRevoked(t *testing.T) {
 		stay   string
 	}{
 		{"nothing", user(User{Name: "ann", Role: Operator, Scope: "node:gpu-1", Seen: time.Unix(7, 0)}), everybody},
-		{"a session ends", remove("session", "sa"), "bob token-of-ann token ann-by-proxy local owner"},
-		{"a token ends", remove("token", "tb"), "ann bob token-of-ann ann-by-proxy local owner"},
-		{"a user is removed", remove("user", "a"), "bob token ann-by-proxy local owner"}, // for whom the proxy vouches
-		{"a user is disabled", user(User{Name: "ann", Role: Operator, Scope: "node:gpu-1", Disabled: true}), "bob token local owner"},
-		{"a role is lowered", user(User{Name: "ann", Role: Viewer, Scope: "node:gpu-1"}), "bob token-of-ann token ann-by-proxy local owner"},
-		{"a role is raised", user(User{Name: "ann", Role: Administrator, Scope: "node:gpu-1"}), "bob token-of-ann token ann-by-proxy local owner"},
-		{"a role is unknown", user(User{Name: "ann", Role: "root", Scope: "node:gpu-1"}), "bob token-of-ann token ann-by-proxy local owner"},
-		{"a scope changes", user(User{Name: "ann", Role: Operator}), "bob token-of-ann token ann-by-proxy local owner"},
+		{"a session ends", remove("session", "sa"), "bob token-of-ann token picture ann-by-proxy local owner"},
+		{"a token ends", remove("token", "tb"), "ann bob token-of-ann picture ann-by-proxy local owner"},
+		{"a picture's token ends", remove("token", "tp"), "ann bob token-of-ann token ann-by-proxy local owner"},
+		{"a user is removed", remove("user", "a"), "bob token picture ann-by-proxy local owner"},
+		{"a user is disabled", user(User{Name: "ann", Role: Operator, Scope: "node:gpu-1", Disabled: true}), "bob token picture ann-by-proxy local owner"},
+		{"a role is lowered", user(User{Name: "ann", Role: Viewer, Scope: "node:gpu-1"}), "bob token-of-ann token picture ann-by-proxy local owner"},
+		{"a role is raised", user(User{Name: "ann", Role: Administrator, Scope: "node:gpu-1"}), "bob token-of-ann token picture ann-by-proxy local owner"},
+		{"a role is unknown", user(User{Name: "ann", Role: "root", Scope: "node:gpu-1"}), "bob token picture ann-by-proxy local owner"},
+		{"a scope changes", user(User{Name: "ann", Role: Operator}), "bob token-of-ann token picture ann-by-proxy local owner"},
 		{"a token may do less", func(t *testing.T) ledger.Change {
-			return changeOf(t, tokens, "ta", "a", time.Time{}, Token{Access: auth.Metrics})
-		}, "ann bob token ann-by-proxy local owner"},
+			return changeOf(t, tokens, "ta", "a", time.Time{}, Token{Title: "token-of-ann", Access: auth.Metrics, Scope: "node:gpu-1"})
+		}, "ann bob token picture ann-by-proxy local owner"},
 		{"a session is another user's", func(t *testing.T) ledger.Change {
 			return changeOf(t, sessions, "sa", "b", time.Time{}, Session{User: "b"})
-		}, "bob token-of-ann token ann-by-proxy local owner"},
+		}, "bob token-of-ann token picture ann-by-proxy local owner"},
 	} {
 		for place, every := range map[string]time.Duration{"own": 0, "shared": ledger.Often} {
 			t.Run(tt.name+"/"+place, func(t *testing.T) {
@@ -219,8 +224,8 @@ func TestExpired(t *testing.T) {
 			at   time.Duration
 			have string
 		}{
-			{time.Hour - 2*time.Second, everybody}, {time.Hour + 2*time.Second, "bob token-of-ann token ann-by-proxy local owner"},
-			{2*time.Hour + 2*time.Second, "bob token ann-by-proxy local owner"}, {25 * time.Hour, "token ann-by-proxy local owner"},
+			{time.Hour - 2*time.Second, everybody}, {time.Hour + 2*time.Second, "bob token-of-ann token picture ann-by-proxy local owner"},
+			{2*time.Hour + 2*time.Second, "bob token picture ann-by-proxy local owner"}, {25 * time.Hour, "token picture ann-by-proxy local owner"},
 		} {
 			time.Sleep(tt.at - time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))) // when the bubble began
 			if got := w.names(); got != tt.have {
@@ -241,7 +246,7 @@ func TestRevokedWhileItOpens(t *testing.T) {
 			synctest.Wait() // the first check is over
 			w.connect(late)
 			time.Sleep(2 * time.Second)
-			if got := w.names(); got != "bob token-of-ann token ann-by-proxy local owner" {
+			if got := w.names(); got != "bob token-of-ann token picture ann-by-proxy local owner" {
 				t.Errorf("sockets have %s", got)
 			}
 		})
