@@ -5,12 +5,16 @@ package access
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 )
 
@@ -20,6 +24,10 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// Notice is what every page says of who may do what here; nil: nothing.
+	Notice *gpu.Advice
+	// Control is the socket over which commands of this machine ask, see package control; nil: there is none. The App closes it.
+	Control net.Listener
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }
@@ -29,7 +37,11 @@ func (o *Options) Close() error {
 	if o == nil {
 		return nil
 	}
-	return o.Ledger.Close()
+	err := o.Ledger.Close()
+	if o.Control != nil {
+		err = errors.Join(err, o.Control.Close())
+	}
+	return err
 }
 
 // A Way recognizes who makes a request, by one means.
@@ -85,6 +97,45 @@ type open auth.Access
 // Recognize implements [Way].
 func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
+}
+
+// A warner is a [Way] that may be set up in the wrong way.
+type warner interface {
+	// Warning returns what to do about it, and since when it is so; nil: nothing is wrong.
+	Warning() (*gpu.Advice, time.Time)
+}
+
+// warning returns the first of the ways' warnings.
+func (r *Room) warning() (*gpu.Advice, time.Time) {
+	for _, way := range r.ways {
+		if w, may := way.(warner); may {
+			if advice, since := w.Warning(); advice != nil {
+				return advice, since
+			}
+		}
+	}
+	return nil, time.Time{}
+}
+
+// Notices are what every page says of who may do what here.
+func (r *Room) Notices() (all []gpu.Advice) {
+	if r.cfg.Notice != nil {
+		all = append(all, *r.cfg.Notice)
+	}
+	if warning, _ := r.warning(); warning != nil {
+		all = append(all, *warning)
+	}
+	return all
+}
+
+// Health says if a way is set up in the wrong way. People still get in, so that is no failure.
+func (r *Room) Health() map[string]contract.Part {
+	health := contract.NewPart("ok", time.Time{})
+	if warning, since := r.warning(); warning != nil {
+		health = health.Failed(warning, since)
+		health.State = "ok"
+	}
+	return map[string]contract.Part{"access": health}
 }
 
 // Run removes expired sessions, tokens and links until ctx ends.

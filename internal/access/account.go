@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,6 +151,12 @@ func newID() string {
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// HasAccounts reports whether somebody has an account that may sign in.
+func HasAccounts(ctx context.Context, l ledger.Ledger) (bool, error) {
+	all, err := users.list(ctx, l, "")
+	return slices.ContainsFunc(all, func(u *row[User]) bool { return !u.Value.Disabled }), err
 }
 
 // nameOf is the form in which names of users are compared.

@@ -36,6 +36,9 @@ func ParseProxies(list []string) (Proxies, error) {
 	return proxies, nil
 }
 
+// Sent reports whether one of the proxies has sent a request.
+func (p Proxies) Sent(r *http.Request) bool { return p.contains(addressOf(r.RemoteAddr)) }
+
 func (p Proxies) contains(address netip.Addr) bool {
 	for _, network := range p {
 		if network.Contains(address) {
