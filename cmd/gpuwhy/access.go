@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -70,7 +72,8 @@ type admission struct {
 }
 
 // admit decides who gets in. Its error says that nobody has decided it: the address can be reached from other machines, nobody can sign
-// in, and nobody has said that this is how it should be.
+// in, and nobody has said that this is how it should be. While the accounts can't be read, nobody gets in without signing in. accounts is
+// nil if they are not to be read.
 func (f *programFlags) admit(ctx context.Context, accounts ledger.Ledger) (a admission, err error) {
 	a = admission{local: f.local(ctx), required: f.signsIn(), everybody: auth.Access(f.NoSignIn)}
 	switch {
@@ -82,12 +85,15 @@ func (f *programFlags) admit(ctx context.Context, accounts ledger.Ledger) (a adm
 	case a.local:
 		a.everybody = auth.Read
 	default:
-		a.required, err = access.HasAccounts(ctx, accounts)
-		if err == nil && !a.required {
-			err = usageError{&undecided{f.address()}}
+		a.required = true
+		if accounts == nil {
+			break
+		}
+		if has, err := access.HasAccounts(ctx, accounts); err == nil && !has {
+			return a, usageError{&undecided{f.address()}}
 		}
 	}
-	return a, err
+	return a, nil
 }
 
 // local reports whether only this machine reaches the address to listen on.
@@ -153,15 +159,28 @@ func (u *undecided) Lines() []string {
 	return append(lines, "  somebody can sign in already: run 'gpuwhy user add NAME', which makes an account, or name an OIDC provider or a proxy that signs people in (docs/access.md)")
 }
 
+// checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server.
+func (f *programFlags) checkAdmission(ctx context.Context) error {
+	if f.Accounts != "" {
+		_, err := f.admit(ctx, nil)
+		return err
+	}
+	open := ledger.InMemory
+	if file := filepath.Join(f.StateDir, accountsFile); f.StateDir != "" {
+		if _, err := os.Stat(file); err == nil {
+			open = func(ctx context.Context) (ledger.Ledger, error) { return ledger.OpenFile(ctx, file) }
+		}
+	}
+	accounts := &ledger.Later{Open: open}
+	_, err := f.admit(ctx, accounts)
+	return errors.Join(err, accounts.Close())
+}
+
 // newAccess opens the accounts, and decides who gets in without one.
 func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admission, err error) {
-	accounts, err := d.newLedger(env.ctx)
-	if err != nil {
-		return nil, a, err
-	}
-	o := &access.Options{Ledger: accounts}
+	o := &access.Options{Ledger: d.newLedger(env.log)}
 	if r.page {
-		if a, err = d.admit(env.ctx, accounts); err != nil {
+		if a, err = d.admit(env.ctx, o.Ledger); err != nil {
 			return nil, a, errors.Join(err, o.Close())
 		}
 	}
@@ -177,6 +196,3 @@ func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admis
 	}
 	return o, a, nil
 }
-
-// newLedger opens the accounts.
-func (d *daemon) newLedger(ctx context.Context) (ledger.Ledger, error) { return ledger.InMemory(ctx) }

@@ -46,6 +46,9 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 			return nil, err
 		}
 	}
+	if err := c.checkAdmission(env.ctx); err != nil {
+		return nil, err
+	}
 	in, err := c.target().inputs(silent)
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -66,11 +67,16 @@ type Room struct {
 	cfg  Config
 	log  *slog.Logger
 	ways []Way
+	view *ledger.View // which is cfg.Ledger, too
+	// keyed has a value after somebody came with a session or a token.
+	keyed chan struct{}
 }
 
 // New makes a Room.
 func New(cfg Config) *Room {
-	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access")}
+	view := ledger.Cached(cfg.Ledger, 0)
+	cfg.Ledger = view
+	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access"), view: view, keyed: make(chan struct{}, 1)}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -85,6 +91,7 @@ func (*Room) Name() string { return "access" }
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
+			r.noticeKey(&who)
 			return who, err
 		}
 	}
@@ -128,29 +135,46 @@ func (r *Room) Notices() (all []gpu.Advice) {
 	return all
 }
 
-// Health says if a way is set up in the wrong way. People still get in, so that is no failure.
-func (r *Room) Health() map[string]contract.Part {
-	health := contract.NewPart("ok", time.Time{})
-	if warning, since := r.warning(); warning != nil {
-		health = health.Failed(warning, since)
-		health.State = "ok"
-	}
-	return map[string]contract.Part{"access": health}
+// Run removes expired sessions, tokens and links, and ends the open sockets of whoever may no longer have one, until ctx ends.
+func (r *Room) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	all.Go(func() { r.prune(ctx) })
+	all.Go(func() { r.watch(ctx) })
+	all.Wait()
+	return nil
 }
 
-// Run removes expired sessions, tokens and links until ctx ends.
-func (r *Room) Run(ctx context.Context) error {
-	for every := time.NewTicker(time.Hour); ; {
+func (r *Room) prune(ctx context.Context) {
+	every := time.NewTicker(time.Hour)
+	defer every.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			every.Stop()
-			return nil
+			return
 		case <-every.C:
-			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil {
+			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil && ctx.Err() == nil {
 				r.log.Warn("expired sessions were not removed", "err", err)
 			}
 		}
 	}
+}
+
+// Health is whether the ledger answers. It also has the warning about a way that is set up in the wrong way: people still get in, so that is
+// no failure.
+func (r *Room) Health() map[string]contract.Part {
+	t := r.view.Trouble()
+	state := "ok"
+	if t.Answered.IsZero() {
+		state = "starting"
+	}
+	health := contract.NewPart(state, t.Answered)
+	if t.Err != nil {
+		health = health.Failed(t.Err, t.Since)
+	} else if warning, since := r.warning(); warning != nil {
+		health = health.Failed(warning, since)
+		health.State = state
+	}
+	return map[string]contract.Part{"access": health}
 }
 
 // Close closes the ledger.

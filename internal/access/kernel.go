@@ -101,8 +101,8 @@ type person struct {
 const (
 	// forgetful is how long the answer of the group database holds.
 	forgetful = time.Minute
-	// patience is how long a request waits for the database, which may be on a server.
-	patience = 2 * time.Second
+	// atMost is how long a request waits for the database, which may be on a server.
+	atMost = 2 * time.Second
 	// mostPeople is how many are remembered.
 	mostPeople = 4096
 )
@@ -129,7 +129,7 @@ func (k *Kernel) find(uid peer.UID) person {
 	}
 	looking := p.looking
 	k.mu.Unlock()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(atMost)
 	defer late.Stop()
 	select {
 	case <-looking:
