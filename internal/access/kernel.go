@@ -72,7 +72,7 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 	if p.owner {
 		who = auth.LocalOwner()
 	}
-	who.Name, who.ID, who.Address = p.name, fmt.Sprint("uid:", uid), r.RemoteAddr
+	who.Name, who.ID, who.Address = p.name, p.id, r.RemoteAddr
 	if end.Unix() {
 		who.Address = "a Unix socket"
 	}
@@ -92,6 +92,7 @@ func passedOn(h http.Header) bool {
 
 // A person is a user of this machine.
 type person struct {
+	id      string // of the principal
 	name    string
 	owner   bool
 	until   time.Duration // when the group database is asked again, by the clock
@@ -116,7 +117,7 @@ func (k *Kernel) find(uid peer.UID) person {
 		if len(k.people) >= mostPeople {
 			clear(k.people)
 		}
-		p = new(person)
+		p = &person{id: fmt.Sprint("uid:", uid)}
 		k.people[uid] = p
 	}
 	if now := k.cfg.Clock.Elapsed(); p.name != "" && now < p.until {
@@ -137,7 +138,7 @@ func (k *Kernel) find(uid peer.UID) person {
 		defer k.mu.Unlock()
 		return *p
 	case <-late.C:
-		return person{name: fmt.Sprint("user ", uid), owner: owns(uid)}
+		return person{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid)}
 	}
 }
 
