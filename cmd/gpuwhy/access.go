@@ -61,7 +61,7 @@ func (f *accessFlags) check() error {
 }
 
 // signsIn reports whether settings say that people sign in.
-func (f *programFlags) signsIn() bool { return f.SignIn }
+func (f *programFlags) signsIn() bool { return f.SignIn || f.vouched() }
 
 // An admission is who gets in without signing in.
 type admission struct {
@@ -178,7 +178,7 @@ func (f *programFlags) checkAdmission(ctx context.Context) error {
 
 // newAccess opens the accounts, and decides who gets in without one.
 func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admission, err error) {
-	o := &access.Options{Ledger: d.newLedger(env.log)}
+	o := &access.Options{Ledger: d.newLedger(env.log), PublicURL: d.PublicURL, Providers: d.providers, Proxy: d.proxied}
 	if r.page {
 		if a, err = d.admit(env.ctx, o.Ledger); err != nil {
 			return nil, a, errors.Join(err, o.Close())

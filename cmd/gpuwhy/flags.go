@@ -363,6 +363,7 @@ type programFlags struct {
 	commonFlags
 	servingFlags
 	accessFlags
+	vouchingFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
@@ -378,7 +379,8 @@ type programFlags struct {
 }
 
 func (f *programFlags) check(live bool) error {
-	if err := first(f.servingFlags.check, f.accessFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
+	if err := first(f.servingFlags.check, f.accessFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
 		f.brokerFlags.check, f.accountFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}

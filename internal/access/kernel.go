@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -41,22 +42,22 @@ type Kernel struct {
 	cfg KernelConfig
 
 	mu     sync.Mutex
-	people map[peer.UID]*person
+	people map[peer.UID]*localUser
 	proxy  unnamedProxy
 }
 
 // NewKernel returns a Kernel.
 func NewKernel(cfg KernelConfig) *Kernel {
-	return &Kernel{cfg: cfg, people: map[peer.UID]*person{}}
+	return &Kernel{cfg: cfg, people: map[peer.UID]*localUser{}}
 }
 
 // Recognize implements [Way].
 func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err error) {
 	end := peer.FromContext(r.Context())
 	switch {
-	case end == nil, !end.Unix() && !(k.cfg.Loopback && end.Loopback()), k.cfg.Proxies.Sent(r):
+	case end == nil, !end.Unix() && !(k.cfg.Loopback && end.Loopback()), k.cfg.Proxies.Trusts(r):
 		return who, false, nil
-	case passedOn(r.Header):
+	case passedOn(r):
 		k.warn(end)
 		return who, false, nil
 	}
@@ -86,12 +87,22 @@ var proxyHeaders = []string{
 }
 
 // passedOn reports whether a proxy has sent a request on behalf of somebody else.
-func passedOn(h http.Header) bool {
-	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return h[name] != nil })
+func passedOn(r *http.Request) bool {
+	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }) || r.Context().Value(passedKey{}) != nil
 }
 
-// A person is a user of this machine.
-type person struct {
+type passedKey struct{}
+
+// withPassed returns the request so that [passedOn] still knows of headers that are taken off.
+func withPassed(r *http.Request) *http.Request {
+	if !passedOn(r) {
+		return r
+	}
+	return r.WithContext(context.WithValue(r.Context(), passedKey{}, true))
+}
+
+// A localUser is a user of this machine.
+type localUser struct {
 	id      string // of the principal
 	name    string
 	owner   bool
@@ -110,14 +121,14 @@ const (
 
 // find returns a user, as the group database says at most a minute ago. While it does not answer, only root and the user who runs
 // gpuwhy are owners.
-func (k *Kernel) find(uid peer.UID) person {
+func (k *Kernel) find(uid peer.UID) localUser {
 	k.mu.Lock()
 	p := k.people[uid]
 	if p == nil {
 		if len(k.people) >= mostPeople {
 			clear(k.people)
 		}
-		p = &person{id: fmt.Sprint("uid:", uid)}
+		p = &localUser{id: fmt.Sprint("uid:", uid)}
 		k.people[uid] = p
 	}
 	if now := k.cfg.Clock.Elapsed(); p.name != "" && now < p.until {
@@ -138,14 +149,14 @@ func (k *Kernel) find(uid peer.UID) person {
 		defer k.mu.Unlock()
 		return *p
 	case <-late.C:
-		return person{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid)}
+		return localUser{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid)}
 	}
 }
 
 // owns reports whether a user needs no group to be an owner.
 func owns(uid peer.UID) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
-func (k *Kernel) look(uid peer.UID, p *person) {
+func (k *Kernel) look(uid peer.UID, p *localUser) {
 	name, owner := k.ask(uid)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -50,7 +50,7 @@ func (r *Room) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-r.view.Changed():
+		case <-r.ledger.Changed():
 			w.unchecked = checksOfChange
 		case <-keyed:
 			w.until = time.Now().Add(settled)
@@ -79,8 +79,8 @@ type watch struct {
 // pass looks once, and returns when to look again; 0: once something happens.
 func (w *watch) pass(ctx context.Context) time.Duration {
 	r := w.room
-	if r.view.Trouble().Err != nil || r.view.Trouble().Answered.IsZero() {
-		_, _ = r.view.Revision(ctx) // how that ends is in its Trouble
+	if r.ledger.Trouble().Err != nil || r.ledger.Trouble().Answered.IsZero() {
+		_, _ = r.ledger.Revision(ctx) // how that ends is in its Trouble
 	}
 	w.note(ctx)
 	now := time.Now()
@@ -93,14 +93,14 @@ func (w *watch) pass(ctx context.Context) time.Duration {
 	})
 	maps.DeleteFunc(w.known, func(key string, _ time.Time) bool { return !held[key] })
 	if len(held) == 0 && now.After(w.until) {
-		if w.unchecked, w.good = 0, now; r.view.Trouble().Err != nil {
+		if w.unchecked, w.good = 0, now; r.ledger.Trouble().Err != nil {
 			return retry
 		}
 		return 0
 	}
-	err := r.view.Look(ctx)
+	err := r.ledger.Look(ctx)
 	select {
-	case <-r.view.Changed():
+	case <-r.ledger.Changed():
 		w.unchecked = checksOfChange
 	default:
 	}
@@ -115,7 +115,7 @@ func (w *watch) pass(ctx context.Context) time.Duration {
 	case time.Since(w.good) > mostUnknown:
 		r.cfg.Revoke(func(who auth.Principal) bool { return who.Key != "" })
 	}
-	if r.view.Shared() {
+	if r.ledger.Shared() {
 		return ledger.Often
 	}
 	return look
@@ -154,7 +154,7 @@ func (w *watch) check(ctx context.Context) error {
 
 // note logs when the ledger stops answering, and when it answers again.
 func (w *watch) note(ctx context.Context) {
-	t := w.room.view.Trouble()
+	t := w.room.ledger.Trouble()
 	switch {
 	case t.Err != nil && !w.failing && ctx.Err() == nil:
 		w.failing = true
@@ -173,13 +173,13 @@ type standing struct {
 }
 
 func (r *Room) standing(ctx context.Context) (s standing, err error) {
-	if s.users, err = users.all(ctx, r.view); err != nil {
+	if s.users, err = users.all(ctx, r.ledger); err != nil {
 		return s, err
 	}
-	if s.sessions, err = sessions.all(ctx, r.view); err != nil {
+	if s.sessions, err = sessions.all(ctx, r.ledger); err != nil {
 		return s, err
 	}
-	s.tokens, err = tokens.all(ctx, r.view)
+	s.tokens, err = tokens.all(ctx, r.ledger)
 	return s, err
 }
 
@@ -214,7 +214,7 @@ func (s *standing) stays(who *auth.Principal) (expires time.Time, stays bool) {
 			return expires, false
 		}
 		u := s.users[session.Value.User]
-		if u == nil || u.Value.Disabled || u.Value.Role.Access() != who.Access || u.Value.Scope != who.Scope {
+		if u == nil || u.Value.Disabled || u.Value.principal(u.ID, who.Way, who.Address, who.Key) != *who {
 			return expires, false
 		}
 		return session.Expires, true

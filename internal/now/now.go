@@ -67,6 +67,7 @@ type Site struct {
 	Notices   func() []gpu.Advice             // what every page says of who may do what here; it may be nil
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
+	SignIn    func() bool                     // whether people can sign in; it may be nil
 }
 
 // Name implements part.Part.
@@ -110,6 +111,7 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 		},
 		Recent:     s.recent(all, node),
 		HasPast:    s.Past.Kept(),
+		SignIn:     s.SignIn != nil && s.SignIn(),
 		Alerts:     alert.OfNode(s.Alerts.Standing(), node),
 		PastAlerts: alert.OfNode(s.Alerts.Past(), node),
 		Footprint:  s.Past.Footprint(),
@@ -146,22 +148,22 @@ func (s *Site) Listing(r *http.Request, path string) views.Input {
 
 // Error implements [serve.Pages].
 func (s *Site) Error(status int, title string, advice gpu.Advice) templ.Component {
-	return views.ErrorPage(status, title, advice, s.site())
+	return views.ErrorPage(status, title, advice, s.Plain())
 }
 
 // Docs implements [serve.Pages].
-func (s *Site) Docs() templ.Component { return views.DocsPage(s.site()) }
+func (s *Site) Docs() templ.Component { return views.DocsPage(s.Plain()) }
 
 // Reference implements [serve.Pages].
 func (s *Site) Reference(doc *apidoc.Document) templ.Component {
-	return views.ReferencePage(doc, s.site())
+	return views.ReferencePage(doc, s.Plain())
 }
 
 // Events implements [serve.Pages].
-func (s *Site) Events(doc *apidoc.Events) templ.Component { return views.EventsPage(doc, s.site()) }
+func (s *Site) Events(doc *apidoc.Events) templ.Component { return views.EventsPage(doc, s.Plain()) }
 
-// site is what pages without a machine show.
-func (s *Site) site() views.Site {
+// Plain is what pages without a machine show.
+func (s *Site) Plain() views.Site {
 	return views.Site{Base: s.Kit.Root(), Asset: s.URL, Kind: gpu.KindOf(s.Kit.Monitor.Source)}
 }
 
