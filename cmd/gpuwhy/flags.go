@@ -300,6 +300,7 @@ func (f *priceFlags) check() error {
 type askingFlags struct {
 	commonFlags
 	addressFlags
+	tokenFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -340,6 +341,8 @@ func (f *alertFlags) check() error {
 // exportFlags say under which names series are exported, and where they are sent.
 type exportFlags struct {
 	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
+
+	OpenMetrics bool `group:"export" help:"Let everyone read /metrics who reaches --listen. By default that takes a token, where people sign in." docs:"access.md#tokens"`
 
 	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series with Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
 	RemoteWriteCredentials string   `group:"export" placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`

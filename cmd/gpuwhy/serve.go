@@ -142,6 +142,7 @@ func (d *daemon) options() app.Options {
 		AlertRules:       d.AlertRules,
 		AlertUtilization: d.AlertUtilization,
 		MetricsFamilies:  d.MetricsFamilies,
+		OpenMetrics:      d.OpenMetrics,
 		StateDir:         d.StateDir,
 		Installation:     d.installation,
 		Export:           d.exports,

@@ -89,6 +89,7 @@ type Room struct {
 	base     string        // the base path without a slash at its end
 	manager  *scs.SessionManager
 	hasher   *hasher
+	tokens   *tokenWay
 	uses     uses
 	begun    *rate.Limiter // ceremonies of passkeys
 	accounts struct {      // whether there is a user, when the ledger was asked last
@@ -108,7 +109,8 @@ func New(cfg Config) *Room {
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
 		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
 	}
-	r.ways = append(r.ways, sessionWay{r})
+	r.tokens = newTokenWay(r)
+	r.ways = append(r.ways, r.tokens, sessionWay{r})
 	r.vouchers = r.newVouchers(cfg.Providers)
 	if cfg.Proxy != nil {
 		r.byProxy = newByProxy(cfg.Proxy, r)
@@ -174,7 +176,7 @@ func (r *Room) Notices() (all []gpu.Advice) {
 	return all
 }
 
-// Run removes expired sessions, tokens and links, writes when sessions were used, and ends the open sockets of whoever may no longer have
+// Run removes expired sessions, tokens and links, writes when sessions and tokens were used, and ends the open sockets of whoever may no longer have
 // one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
 	var all sync.WaitGroup
@@ -194,6 +196,7 @@ func (r *Room) tend(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-write.C:
+			r.tokens.writeUses(ctx)
 			if err := r.writeUses(ctx); err != nil && ctx.Err() == nil {
 				r.log.Debug("the use of sessions was not written", "err", err) // the accounts say why
 			}

@@ -62,12 +62,13 @@ type Session struct {
 	Agent   string    `json:"agent,omitempty"` // as the browser names itself
 }
 
-// A Token lets a program in. Its ID is the beginning of the hash of its value.
+// A Token lets a program in. Its ID is the beginning of the hash of its value. It is owned by the account that it ends with, if any.
 type Token struct {
 	Title  string      `json:"title"`
 	Access auth.Access `json:"access"`
 	Scope  auth.Scope  `json:"scope,omitempty"` // the machines that it is for; empty: all
 	Hash   string      `json:"hash"`            // of its value
+	Path   string      `json:"path,omitempty"`  // the only address that it opens, of a picture or a card; empty: all
 	By     string      `json:"by"`              // the name of the principal who made it
 	Made   time.Time   `json:"made"`
 	Used   time.Time   `json:"used,omitzero"`
@@ -82,7 +83,7 @@ var (
 	devices  = table[Device]{"device"}   // owned by users
 	links    = table[Link]{"link"}       // owned by users, if they are about one
 	attempts = table[Attempts]{"attempts"}
-	tokens   = table[Token]{"token"}
+	tokens   = table[Token]{"token"} // owned by users, or by nobody
 )
 
 // A table has the items of a kind, whose documents are of one type.

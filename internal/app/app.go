@@ -62,6 +62,7 @@ type Options struct {
 	AlertRules       string   // the alert rules file; empty for the default rules
 	AlertUtilization float64  // the threshold of the default rule high_gpu_usage_alert, in percent
 	MetricsFamilies  []string // empty for all
+	OpenMetrics      bool     // whether everybody may read /metrics, without signing in
 	// Installation is the installation of StateDir; nil without one.
 	Installation *state.Installed
 	StateDir     string // the folder for state that survives a restart; empty for none

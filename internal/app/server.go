@@ -24,7 +24,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	alerting := Find[*alerts.Room](a)
 	shown := &now.Site{
 		Kit: kit, Assets: static.New(), Hues: &now.Hues{}, Monitor: a.viewers.current, Recent: Find[*past.Minutes](a).Store, Alerts: alerting.Book,
-		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter,
+		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter, OpenMetrics: opt.OpenMetrics,
 	}
 	foreseen := &forecast.Site{Kit: kit}
 	kept := &past.Site{Kit: kit, Shell: shown, Forecasts: foreseen, Then: a.nodes.Then, Writing: func() contract.Part { return a.health()["history"] }}
@@ -51,7 +51,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	all := []part.Part{shown, kept, foreseen, machines, alerted}
 	if room := Find[*access.Room](a); room != nil {
 		shown.SignIn = room.HasAccounts
-		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown})
+		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
 	}
 	return all
 }

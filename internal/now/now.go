@@ -68,6 +68,8 @@ type Site struct {
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
 	SignIn    func() bool                     // whether people can sign in; it may be nil
+	// OpenMetrics lets everybody read /metrics.
+	OpenMetrics bool
 }
 
 // Name implements part.Part.

@@ -126,7 +126,7 @@ func (s *Server) ownRoutes() []Route {
 		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "Get the WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.kit.BasePath != "" {
-		routes = append(routes, Page("", s.toBase))
+		routes = append(routes, Page("", s.toBase).Open())
 	}
 	return routes
 }
