@@ -116,7 +116,10 @@ func TestRequestsOfActions(t *testing.T) {
 			t.Errorf("gpuwhy %q is %T", args, cmd)
 			continue
 		}
-		r := c.request()
+		r, err := c.request()
+		if err != nil {
+			t.Errorf("gpuwhy %q: %v", args, err)
+		}
 		body, err := json.Marshal(r.Body)
 		if got := r.Method + " " + r.Path + " " + string(body); err != nil || got != tt.asks {
 			t.Errorf("gpuwhy %q asks %s, not %s; %v", args, got, tt.asks, err)
