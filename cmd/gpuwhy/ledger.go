@@ -36,8 +36,8 @@ func (f *accountFlags) check() error {
 	return nil
 }
 
-// scribed are the databases that a scribe writes, besides the past.
-var scribed = scribe.Kinds{
+// databases are the databases that a scribe writes, besides the past.
+var databases = scribe.Kinds{
 	accountsKind: func(file string) scribe.Other {
 		return &ledger.Opened{Open: func(ctx context.Context) (ledger.Ledger, error) { return ledger.OpenFile(ctx, file) }}
 	},
