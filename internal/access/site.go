@@ -485,15 +485,14 @@ func (s *Site) changePassword(w http.ResponseWriter, request *http.Request) erro
 			return s.refuseOwn(w, request, err)
 		}
 	}
-	if err := checkPassword(user.Value.Name, fields.Get("password")); err != nil {
+	changes, err := s.Room.passwordChanges(request.Context(), user, fields.Get("password"), session.ID)
+	if err == nil {
+		err = s.Room.recorded(request, "changePassword", user.Value.Name, changes...)
+	}
+	if err != nil {
 		return s.refuseOwn(w, request, err)
 	}
-	if err := s.Room.recorded(request, "changePassword", user.Value.Name); err != nil {
-		return s.refuseOwn(w, request, err)
-	}
-	if err := s.Room.setPassword(request.Context(), user, fields.Get("password"), session.ID); err != nil {
-		return s.refuseOwn(w, request, err)
-	}
+	s.Room.revoke(changes)
 	return s.lead(w, request, "/account?done=password")
 }
 
