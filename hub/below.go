@@ -45,6 +45,9 @@ const (
 
 var errUnread = errors.New("the client does not read the answers of TLS")
 
+// NetConn is the connection itself, as with [crypto/tls.Conn].
+func (b *below) NetConn() net.Conn { return b.TCPConn }
+
 // wire gives a below to a wire.
 func (b *below) wire() {
 	b.mu.Lock()

@@ -94,14 +94,18 @@ func (f *tlsFlags) certs() *certs.Options {
 
 // greet prints where the page is, and how people know its certificate.
 func (env *environment) greet(room *certs.Room, listen, basePath string) {
-	at := ownURL(listen, basePath)
-	if room != nil {
-		at = secureURL(listen, basePath, room.Host())
-	}
-	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), at)
+	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), pageURL(room, listen, basePath))
 	if room != nil && room.Fingerprint() != "" {
 		fmt.Fprintf(env.stdout, "nobody vouches for its certificate; accept it if its SHA-256 fingerprint is %s\n", room.Fingerprint())
 	}
+}
+
+// pageURL returns where a page is that listens on an address. room may be nil: then it is there without TLS.
+func pageURL(room *certs.Room, listen, basePath string) string {
+	if room == nil {
+		return ownURL(listen, basePath)
+	}
+	return secureURL(listen, basePath, room.Host())
 }
 
 // secureURL returns where a page over TLS is that listens on an address, whose certificate is for a name; empty: for an address.
