@@ -16,6 +16,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
@@ -72,11 +73,12 @@ type Room struct {
 	cfg      Config
 	log      *slog.Logger
 	ways     []Way
-	ledger   *cache
-	base     string // the base path without a slash at its end
+	ledger   *ledger.View  // which is cfg.Ledger, too
+	keyed    chan struct{} // has a value after somebody came with a session or a token
+	base     string        // the base path without a slash at its end
 	manager  *scs.SessionManager
 	hasher   *hasher
-	watch    watch
+	uses     uses
 	begun    *rate.Limiter // ceremonies of passkeys
 	accounts struct {      // whether there is a user, when the ledger was asked last
 		sync.Mutex
@@ -89,10 +91,11 @@ type Room struct {
 
 // New makes a Room.
 func New(cfg Config) *Room {
-	kept := newCache(cfg.Ledger, cfg.Clock)
+	view := ledger.Cached(cfg.Ledger, 0)
+	cfg.Ledger = view
 	r := &Room{
-		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: kept, base: strings.TrimRight(cfg.Address.BasePath, "/"),
-		manager: newManager(kept), hasher: newHasher(), watch: watch{seen: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
+		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
+		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
 	}
 	r.ways = append(r.ways, sessionWay{r})
 	r.vouchers = r.newVouchers(cfg.Providers)
@@ -115,6 +118,7 @@ func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Prin
 	r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
+			r.noticeKey(&who)
 			return who, err
 		}
 	}
@@ -129,23 +133,49 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run ends the sockets of those who may no longer look, and removes expired sessions, tokens and links, until ctx ends.
+// Run removes expired sessions, tokens and links, writes when sessions were used, and ends the open sockets of whoever may no longer have
+// one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
-	var watching sync.WaitGroup
-	watching.Go(func() { r.watchOver(ctx) })
-	watching.Go(func() { r.runVouchers(ctx) })
-	defer watching.Wait()
-	for every := time.NewTicker(time.Hour); ; {
+	var all sync.WaitGroup
+	all.Go(func() { r.tend(ctx) })
+	all.Go(func() { r.watch(ctx) })
+	all.Go(func() { r.runVouchers(ctx) })
+	all.Wait()
+	return nil
+}
+
+func (r *Room) tend(ctx context.Context) {
+	prune, write := time.NewTicker(time.Hour), time.NewTicker(seenStep)
+	defer prune.Stop()
+	defer write.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			every.Stop()
-			return nil
-		case <-every.C:
-			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil {
+			return
+		case <-write.C:
+			if err := r.writeUses(ctx); err != nil && ctx.Err() == nil {
+				r.log.Debug("the use of sessions was not written", "err", err) // the accounts say why
+			}
+		case <-prune.C:
+			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil && ctx.Err() == nil {
 				r.log.Warn("expired sessions were not removed", "err", err)
 			}
 		}
 	}
+}
+
+// Health is whether the ledger answers.
+func (r *Room) Health() map[string]contract.Part {
+	t := r.ledger.Trouble()
+	state := "ok"
+	if t.Answered.IsZero() {
+		state = "starting"
+	}
+	health := contract.NewPart(state, t.Answered)
+	if t.Err != nil {
+		health = health.Failed(t.Err, t.Since)
+	}
+	return map[string]contract.Part{"access": health}
 }
 
 // Close closes the ledger.

@@ -172,7 +172,7 @@ func (s sessionWay) Recognize(request *http.Request) (auth.Principal, bool, erro
 	if user == nil || user.Value.Disabled {
 		return auth.Principal{}, false, nil
 	}
-	r.watch.saw(id)
+	r.uses.saw(id)
 	return user.Value.principal(user.ID, session.Way, r.address(request), id), true, nil
 }
 
