@@ -34,6 +34,9 @@ type Action struct {
 	Node func(c *Call) string
 	// Remote says that other programs of the fleet may request it here.
 	Remote bool
+	// Urgent says that it is done even if it can't be recorded, because not doing it would be dangerous. The log has it first, and
+	// the audit as soon as it can be written.
+	Urgent bool
 
 	// HTTP is its address, such as "DELETE /api/alerts/{id}", with the parameter of its Target. Empty: it has none.
 	HTTP string
@@ -116,7 +119,8 @@ var Node = Kind{"node", apidoc.InPath("node", "Name of the machine.", "workstati
 
 // Func is an action's implementation with the type of its arguments.
 type Func struct {
-	// Args is a value of the arguments' type, a struct with JSON names; nil: it takes none.
+	// Args is a value of the arguments' type, a struct with JSON names; nil: it takes none. Fields with a secret have the tag
+	// secret:"true"; no record has their values.
 	Args any
 	read func(decode func(into any) error) (any, error)
 	do   func(ctx context.Context, c *Call) (any, error)

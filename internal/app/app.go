@@ -73,6 +73,8 @@ type Options struct {
 	Clusters *kube.Clusters // whose nodes are read from here; nil for none
 	// Access says who may do what. nil: everybody is the local owner, as in tests and in the gallery. The App closes its ledger.
 	Access *access.Options
+	// Audit says how who did what is recorded, in the ledger of Access.
+	Audit audit.Options
 
 	Export []export.Destination // where series are sent; none: nowhere
 
@@ -171,7 +173,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	}
 	var record action.Audit = action.Log{Logger: log.With("part", "actions")}
 	if opt.Access != nil {
-		recorded := audit.New(audit.Config{Host: host, Ledger: opt.Access.Ledger})
+		recorded := audit.New(audit.Config{Host: host, Options: opt.Audit, Ledger: opt.Access.Ledger, Read: a.settings})
 		a.parts = append(a.parts, recorded, access.New(access.Config{
 			Host: host, Options: *opt.Access, Address: opt.Address, Installation: opt.Installation, Audit: recorded.Append, Revoke: a.Hub.Revoke,
 		}))
@@ -233,6 +235,15 @@ func (a *App) changed(changes []alert.Change) {
 	for p := range offers[alerts.Listener](a) {
 		p.Changed(changes)
 	}
+}
+
+// settings are what parts have read from files of settings.
+func (a *App) settings() map[string]string {
+	all := map[string]string{}
+	for p := range offers[part.Configured](a) {
+		maps.Copy(all, p.Settings())
+	}
+	return all
 }
 
 // foresee has parts fill in what comes next.
