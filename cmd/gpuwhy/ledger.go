@@ -36,8 +36,8 @@ func (f *accountFlags) check() error {
 	return nil
 }
 
-// kinds are the databases that a scribe writes, besides the past.
-var kinds = scribe.Kinds{
+// databases are the databases that a scribe writes, besides the past.
+var databases = scribe.Kinds{
 	accountsKind: func(file string) scribe.Other {
 		return &ledger.Opened{Open: func(ctx context.Context) (ledger.Ledger, error) { return ledger.OpenFile(ctx, file) }}
 	},

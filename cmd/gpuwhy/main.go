@@ -94,7 +94,7 @@ var errQuiet = errors.New("told already")
 func main() {
 	if helper.Asked(os.Args) {
 		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){
-			scribe.Name: scribe.Serve(kinds),
+			scribe.Name: scribe.Serve(databases),
 			broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
 		}))
 	}
