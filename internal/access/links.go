@@ -88,7 +88,7 @@ func (r *Room) link(ctx context.Context, secret string, setup bool) (*row[Link],
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || setup != (found.Value.User == "") {
+	if found == nil || setup != (found.Value.User == "") || !found.Expires.After(r.cfg.Clock.Now()) {
 		return nil, errUsed
 	}
 	if setup {

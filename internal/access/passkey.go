@@ -130,6 +130,7 @@ func (r *Room) beginCeremony(w http.ResponseWriter, request *http.Request, c Cer
 	if err != nil {
 		return err
 	}
+	change.Quiet = true
 	if err := r.ledger.Apply(request.Context(), change); err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (r *Room) endCeremony(w http.ResponseWriter, request *http.Request, userID 
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || found.Value.User != userID {
+	if found == nil || found.Value.User != userID || !found.Expires.After(r.cfg.Clock.Now()) {
 		return nil, errCeremony
 	}
 	err = r.ledger.Apply(request.Context(), ledger.Change{Item: ledger.Item{Kind: ceremonies.kind, ID: found.ID}, Was: found.Version, Remove: true})

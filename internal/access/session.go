@@ -82,13 +82,10 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 	})
 }
 
-// newManager is the session library, with sessions in the ledger. It makes the secrets and gives each session a new one when it begins;
-// limits are those of the ledger's items.
+// newManager is the session library, with sessions in the ledger. It makes the secrets, gives each session a new one when it begins, and sets
+// the limits. (Its New would also start a store in memory, with a goroutine that nobody can end.)
 func newManager(l ledger.Ledger) *scs.SessionManager {
-	m := scs.New()
-	m.Lifetime, m.IdleTimeout = absoluteLimit, idleLimit
-	m.Store, m.Codec = sessionStore{l}, sessionCodec{}
-	return m
+	return &scs.SessionManager{Lifetime: absoluteLimit, IdleTimeout: idleLimit, Store: sessionStore{l}, Codec: sessionCodec{}}
 }
 
 // sessionValue is the only value of a session for the library: a [Session].
@@ -187,7 +184,7 @@ func (r *Room) session(request *http.Request) (*Session, string, error) {
 		return nil, "", r.unreachable(err)
 	}
 	s, ok := r.manager.Get(ctx, sessionValue).(Session)
-	if !ok || !r.cfg.Clock.Now().Before(s.Ends) {
+	if now := r.cfg.Clock.Now(); !ok || !now.Before(s.Ends) || !now.Before(s.Seen.Add(idleLimit+seenStep)) {
 		return nil, "", nil
 	}
 	return &s, hashOf(cookie.Value), nil
@@ -262,6 +259,7 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 		if err != nil {
 			return err
 		}
+		change.Quiet = true
 		return r.ledger.Apply(ctx, change)
 	})
 }
@@ -304,6 +302,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	if err != nil {
 		return err
 	}
+	change.Quiet = true
 	if err := r.ledger.Apply(ctx, append(changes, change)...); err != nil {
 		return err
 	}
