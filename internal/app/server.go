@@ -6,6 +6,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/audit"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
@@ -41,10 +42,14 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if room := Find[*fleet.Room](a); room != nil {
 		shown.Member = room.Member
 	}
+	recorded := &audit.Site{Kit: kit, Shell: shown}
+	if room := Find[*audit.Room](a); room != nil {
+		recorded.Record, recorded.Looked = opt.Access.Ledger, room.Looked
+	}
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs
 	}
-	return []part.Part{shown, kept, foreseen, machines, alerted}
+	return []part.Part{shown, kept, foreseen, machines, alerted, recorded}
 }
 
 // serve makes the server of all parts that answer requests.

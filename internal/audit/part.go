@@ -197,7 +197,7 @@ func (r *Room) Run(ctx context.Context) error {
 	old := time.NewTicker(daily)
 	defer old.Stop()
 	var retry <-chan time.Time
-	for {
+	for more := r.more; ; {
 		select {
 		case <-ctx.Done():
 			r.catchUp(context.WithoutCancel(ctx)) // the last chance
@@ -205,12 +205,12 @@ func (r *Room) Run(ctx context.Context) error {
 		case <-old.C:
 			r.prune(ctx)
 			continue
-		case <-r.more:
+		case <-more:
 		case <-retry:
 		}
-		retry = nil
-		if !r.catchUp(ctx) {
-			retry = time.After(again)
+		more, retry = r.more, nil
+		if !r.catchUp(ctx) { // until then, nothing is tried
+			more, retry = nil, time.After(again)
 		}
 	}
 }
