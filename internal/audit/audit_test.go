@@ -114,8 +114,9 @@ func (b *book) said() (lines []string) {
 
 func newRoom(b *book, log *bytes.Buffer, opt Options) *Room {
 	b.items = map[string]ledger.Item{}
+	began := time.Now()
 	return New(Config{
-		Host: part.Host{Node: "box", Clock: clock.Of(time.Now, func() time.Duration { return time.Since(time.Time{}) }), Log: slog.New(slog.NewJSONHandler(log, nil))}, Options: opt, Ledger: b,
+		Host: part.Host{Node: "box", Clock: clock.Of(time.Now, func() time.Duration { return time.Since(began) }), Log: slog.New(slog.NewJSONHandler(log, nil))}, Options: opt, Ledger: b,
 	})
 }
 
