@@ -31,6 +31,7 @@ import (
 var helpGroups = []kong.Group{
 	{Key: "reading", Title: "Reading:"},
 	{Key: "serving", Title: "Serving:"},
+	{Key: "access", Title: "Access:"},
 	{Key: "past", Title: "The past:"},
 	{Key: "alerts", Title: "Alerts:"},
 	{Key: "fleet", Title: "Fleet:"},
@@ -351,9 +352,11 @@ func (f *exportFlags) check() (err error) {
 type programFlags struct {
 	commonFlags
 	servingFlags
+	vouchingFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
+	accountFlags
 	retentionFlags
 	priceFlags
 	privacyFlags
@@ -365,8 +368,9 @@ type programFlags struct {
 }
 
 func (f *programFlags) check(live bool) error {
-	if err := first(f.servingFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
+	if err := first(f.servingFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+		f.brokerFlags.check, f.accountFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}
 	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})

@@ -91,7 +91,7 @@ var errQuiet = errors.New("told already")
 func main() {
 	if helper.Asked(os.Args) {
 		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){
-			scribe.Name: scribe.Serve,
+			scribe.Name: scribe.Serve(kinds),
 			broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
 		}))
 	}

@@ -174,7 +174,9 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	var record action.Audit = action.Log{Logger: log.With("part", "actions")}
 	if opt.Access != nil {
 		recorded := audit.New(audit.Config{Host: host, Options: opt.Audit, Ledger: opt.Access.Ledger, Read: a.settings})
-		a.parts = append(a.parts, recorded, access.New(access.Config{Host: host, Options: *opt.Access, Audit: recorded.Append, Revoke: a.Hub.Revoke}))
+		a.parts = append(a.parts, recorded, access.New(access.Config{
+			Host: host, Options: *opt.Access, Address: opt.Address, Installation: opt.Installation, Audit: recorded.Append, Revoke: a.Hub.Revoke,
+		}))
 		record = recorded
 	}
 	kit := serve.NewKit(serve.Settings{

@@ -49,7 +49,12 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs
 	}
-	return []part.Part{shown, kept, foreseen, machines, alerted, recorded}
+	all := []part.Part{shown, kept, foreseen, machines, alerted, recorded}
+	if room := Find[*access.Room](a); room != nil {
+		shown.SignIn = room.HasAccounts
+		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown})
+	}
+	return all
 }
 
 // serve makes the server of all parts that answer requests.
@@ -60,7 +65,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	}
 	cfg := serve.Config{Pages: Find[*now.Site](a), Actions: a.desk, Keeper: a.keeper, Watch: a.nodes, MaxViewers: most}
 	if room := Find[*access.Room](a); room != nil {
-		cfg.Identifier = room
+		cfg.Identifier, cfg.SignIn = room, access.SignInPath
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {

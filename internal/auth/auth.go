@@ -115,6 +115,15 @@ type Sight struct {
 // Sight returns what determines how pages look for the principal.
 func (p Principal) Sight() Sight { return Sight{p.Audience, p.Access, p.Scope, p.SignedIn()} }
 
+// Principal is nobody in particular who sees so much.
+func (s Sight) Principal() Principal {
+	p := Principal{Audience: s.Audience, Access: s.Access, Scope: s.Scope}
+	if s.SignedIn {
+		p.Way = Password
+	}
+	return p
+}
+
 // LocalOwner is the principal for people whom the kernel shows to own this gpuwhy, and for whoever asks a program that has no sign-in
 // at all, such as the gallery.
 func LocalOwner() Principal {

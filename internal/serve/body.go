@@ -116,6 +116,12 @@ func HTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
 	return reply(w, r, cacheRevalidate, b, err)
 }
 
+// FreshHTML answers with a page that clients must not keep, such as one about whoever asks.
+func FreshHTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+	b, err := pageBody(r.Context(), page)
+	return reply(w, r, cacheNever, b, err)
+}
+
 // A rendering takes a page as it is made, for those who have an older one.
 type rendering struct {
 	http.ResponseWriter
@@ -150,8 +156,8 @@ var ErrNotLive = errors.New("the address is not that of a live page")
 
 // Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
 func (s *Server) Render(ctx context.Context, address string, sight auth.Sight) ([]byte, error) {
-	who := &auth.Principal{Access: sight.Access, Audience: sight.Audience}
-	r, err := http.NewRequestWithContext(auth.NewContext(ctx, who), http.MethodGet, "http://page"+s.kit.Root()+address, nil)
+	who := sight.Principal()
+	r, err := http.NewRequestWithContext(auth.NewContext(ctx, &who), http.MethodGet, "http://page"+s.kit.Root()+address, nil)
 	if err != nil {
 		return nil, ErrNotLive
 	}

@@ -62,6 +62,13 @@ func Page(path string, h Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Needs: auth.Read, Answer: h}
 }
 
+// OpenPage is an address for people who may not have signed in.
+func OpenPage(path string, h Handler) Route {
+	r := Page(path, h)
+	r.Needs = auth.Anyone
+	return r
+}
+
 // LivePage is a page whose handler answers by [Kit.LiveHTML].
 func LivePage(path string, h Handler) Route {
 	r := Page(path, h)
