@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -61,12 +62,13 @@ type Session struct {
 	Agent   string    `json:"agent,omitempty"` // as the browser names itself
 }
 
-// A Token lets a program in. Its ID is the beginning of the hash of its value.
+// A Token lets a program in. Its ID is the beginning of the hash of its value. It is owned by the account that it ends with, if any.
 type Token struct {
 	Title  string      `json:"title"`
 	Access auth.Access `json:"access"`
 	Scope  auth.Scope  `json:"scope,omitempty"` // the machines that it is for; empty: all
 	Hash   string      `json:"hash"`            // of its value
+	Path   string      `json:"path,omitempty"`  // the only address that it opens, of a picture or a card; empty: all
 	By     string      `json:"by"`              // the name of the principal who made it
 	Made   time.Time   `json:"made"`
 	Used   time.Time   `json:"used,omitzero"`
@@ -81,7 +83,7 @@ var (
 	devices  = table[Device]{"device"}   // owned by users
 	links    = table[Link]{"link"}       // owned by users, if they are about one
 	attempts = table[Attempts]{"attempts"}
-	tokens   = table[Token]{"token"}
+	tokens   = table[Token]{"token"} // owned by users, or by nobody
 )
 
 // A table has the items of a kind, whose documents are of one type.
@@ -170,6 +172,12 @@ func newID() string {
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// HasAccounts reports whether somebody has an account that may sign in.
+func HasAccounts(ctx context.Context, l ledger.Ledger) (bool, error) {
+	all, err := users.list(ctx, l, "")
+	return slices.ContainsFunc(all, func(u *row[User]) bool { return !u.Value.Disabled }), err
 }
 
 // newCode returns a recovery code of 80 random bits: sixteen letters and digits in groups of four.

@@ -201,10 +201,10 @@ func (s *standing) stays(who *auth.Principal) (expires time.Time, stays bool) {
 		return expires, u == nil || !u.Value.Disabled
 	case who.Way == auth.Token:
 		t := s.tokens[who.Key]
-		if t == nil || t.Value.Access != who.Access || t.Value.Scope != who.Scope {
+		if t == nil {
 			return expires, false
 		}
-		if u := s.users[t.Owner]; t.Owner != "" && (u == nil || u.Value.Disabled) {
+		if now, valid := tokenPrincipal(t, s.users[t.Owner], who.Address); !valid || now != *who {
 			return expires, false
 		}
 		return t.Expires, true

@@ -184,8 +184,8 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 	if a == nil {
 		return nil, ErrUnknown
 	}
-	if !c.Principal.May(a.Needs) {
-		return nil, Denied
+	if own := a.Own && c.Principal.May(auth.Read) && c.Principal.Account() != ""; !own && !c.Principal.May(a.Needs) {
+		return nil, Lacks(&c.Principal, a.Needs)
 	}
 	c.desk = d
 	end, err := d.audit.Begin(ctx, &Record{

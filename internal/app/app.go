@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,6 +62,7 @@ type Options struct {
 	AlertRules       string   // the alert rules file; empty for the default rules
 	AlertUtilization float64  // the threshold of the default rule high_gpu_usage_alert, in percent
 	MetricsFamilies  []string // empty for all
+	OpenMetrics      bool     // whether everybody may read /metrics, without signing in
 	// Installation is the installation of StateDir; nil without one.
 	Installation *state.Installed
 	StateDir     string // the folder for state that survives a restart; empty for none
@@ -177,6 +179,9 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 		a.parts = append(a.parts, recorded, access.New(access.Config{
 			Host: host, Options: *opt.Access, Address: opt.Address, Installation: opt.Installation, Audit: recorded.Append, Revoke: a.Hub.Revoke,
 		}))
+		if ln := opt.Access.Control; ln != nil {
+			a.parts = append(a.parts, &controlled{ln, strings.TrimSuffix(opt.BasePath, "/"), a.Handler, log})
+		}
 		record = recorded
 	}
 	kit := serve.NewKit(serve.Settings{

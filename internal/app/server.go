@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/audit"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -24,7 +25,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	alerting := Find[*alerts.Room](a)
 	shown := &now.Site{
 		Kit: kit, Assets: static.New(), Hues: &now.Hues{}, Monitor: a.viewers.current, Recent: Find[*past.Minutes](a).Store, Alerts: alerting.Book,
-		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter,
+		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter, OpenMetrics: opt.OpenMetrics,
 	}
 	foreseen := &forecast.Site{Kit: kit}
 	kept := &past.Site{Kit: kit, Shell: shown, Forecasts: foreseen, Then: a.nodes.Then, Writing: func() contract.Part { return a.health()["history"] }}
@@ -39,6 +40,9 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if room := Find[*forecast.Room](a); room != nil {
 		foreseen.Forecaster = room
 	}
+	if room := Find[*access.Room](a); room != nil {
+		shown.Notices = room.Notices
+	}
 	if room := Find[*fleet.Room](a); room != nil {
 		shown.Member = room.Member
 	}
@@ -52,7 +56,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	all := []part.Part{shown, kept, foreseen, machines, alerted, recorded}
 	if room := Find[*access.Room](a); room != nil {
 		shown.SignIn = room.HasAccounts
-		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown})
+		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
 	}
 	return all
 }
@@ -72,6 +76,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 		return err
 	}
 	a.viewers.routes, a.viewers.server = s, s.HTTPServer()
+	a.viewers.server.ConnContext = peer.NewContext
 	return nil
 }
 

@@ -12,6 +12,7 @@ var (
 	ClientFleet      = Client{"Fleet manager", "The fleet manager's list."}
 	ClientCluster    = Client{"Cluster", "GPUs and processes by cluster and node. A machine outside any cluster is in \"local\"."}
 	ClientManager    = Client{"GPU manager", "Short list of devices, and the driver."}
+	ClientAccess     = Client{"Access", "Accounts, API tokens and sessions: who may do what here. Secrets are shown once, when they are made."}
 	ClientAudit      = Client{"Audit", "Who did what, for administrators."}
 	ClientHealth     = Client{"Health", "Whether gpuwhy is working."}
 	ClientPrometheus = Client{"Prometheus", "For a scraper."}
@@ -19,4 +20,4 @@ var (
 )
 
 // Clients are all of them, in the order of the documents.
-var Clients = []Client{ClientLive, ClientPast, ClientAlerts, ClientAgent, ClientFleet, ClientCluster, ClientManager, ClientAudit, ClientHealth, ClientPrometheus, ClientDocuments}
+var Clients = []Client{ClientLive, ClientPast, ClientAlerts, ClientAgent, ClientFleet, ClientCluster, ClientManager, ClientAccess, ClientAudit, ClientHealth, ClientPrometheus, ClientDocuments}

@@ -100,7 +100,7 @@ func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 		case who == auth.Principal{}:
 			return s.signIn(w, r)
 		default:
-			return action.Denied
+			return action.Lacks(&who, access)
 		}
 		next.ServeHTTP(w, r)
 		return nil

@@ -51,6 +51,12 @@ func (r Route) Strict() Route {
 	return r
 }
 
+// Open returns the route as one that is also there for people who have not signed in.
+func (r Route) Open() Route {
+	r.Needs = auth.Anyone
+	return r
+}
+
 // ProgramOnly returns the route as one that is about the program, and is not there for a single node.
 func (r Route) ProgramOnly() Route {
 	r.Whole = true

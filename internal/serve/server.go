@@ -50,7 +50,8 @@ type Address struct {
 	// "-._~/". A trailing slash does not matter; it may be empty.
 	BasePath string
 	// Listen is the address that the server listens on, "host:port". Requests may name its host. If
-	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname.
+	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname. Or it is a
+	// Unix socket, "unix:PATH".
 	Listen   string
 	Hostname string // the machine's own name; empty where it has none
 	// AllowHosts are more names and addresses that requests may name, such as "gpu.example.org", or
@@ -125,7 +126,7 @@ func (s *Server) ownRoutes() []Route {
 		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "Get the WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.kit.BasePath != "" {
-		routes = append(routes, Page("", s.toBase))
+		routes = append(routes, Page("", s.toBase).Open())
 	}
 	return routes
 }
