@@ -71,12 +71,6 @@ func (b *book) Append(ctx context.Context, e *ledger.Entry) error {
 	return err
 }
 
-func (b *book) Revision(context.Context) (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return 1, b.away
-}
-
 func (b *book) Prune(_ context.Context, before time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,7 +206,7 @@ func TestUnrecordedActionsAreRefused(t *testing.T) {
 			if said := log.String(); strings.Count(said, `"action":"undo"`) != 2 || len(b.said()) > 0 {
 				t.Errorf("%q, the log has %s", b.said(), said)
 			}
-			if health := r.Health()["audit"]; health.State != "failed" || !strings.Contains(*health.LastError, "entries that wait: 2") {
+			if health := r.Health()["audit"]; health.State != "failed" || !strings.Contains(*health.LastError, "entries that wait: 3") {
 				t.Errorf("%+v", health)
 			}
 		}
@@ -239,16 +233,16 @@ func TestWaitingEntriesAreRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second) // of the test's time
-		if s := r.State(); s.Waiting != 3 || s.Recorded != 1 || len(b.said()) != 1 {
+		if s := r.State(); s.Waiting != 4 || s.Recorded != 1 || len(b.said()) != 1 {
 			t.Errorf("%+v, %q", s, b.said())
 		}
 		b.be(nil, false)
 		time.Sleep(2 * again)
 		synctest.Wait()
-		if want := []string{"turn begun anna", "turn done anna", "undo begun anna", "undo done anna"}; !slices.Equal(b.said(), want) {
+		if want := []string{"turn begun anna", "record failed gpuwhy", "turn done anna", "undo begun anna", "undo done anna"}; !slices.Equal(b.said(), want) {
 			t.Errorf("%q", b.said())
 		}
-		if b.entries[1].Of != 1 || b.entries[3].Of != 3 || b.entries[2].Time.After(time.Now().Add(-5*time.Second)) {
+		if b.entries[2].Of != 1 || b.entries[4].Of != 4 || b.entries[3].Time.After(time.Now().Add(-5*time.Second)) {
 			t.Errorf("%+v", b.entries)
 		}
 		if health := r.Health()["audit"]; health.State != "ok" || r.State().Waiting != 0 {
@@ -257,7 +251,7 @@ func TestWaitingEntriesAreRecorded(t *testing.T) {
 		if !b.pruned.Equal(time.Now().Add(-7*time.Second - 400*24*time.Hour)) {
 			t.Errorf("pruned before %v", b.pruned)
 		}
-		// A failure that leaves nothing to wait for is over when the ledger answers.
+		// Of a failure to record what was refused, the audit has when it was.
 		b.be(ledger.ErrGone, false)
 		if err := r.Append(t.Context(), NewEntry("signIn", &anna, failed)); err == nil || r.Health()["audit"].State != "failed" {
 			t.Error("a failure is not noticed")
