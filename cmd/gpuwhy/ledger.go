@@ -36,8 +36,8 @@ func (f *accountFlags) check() error {
 	return nil
 }
 
-// kinds are the databases that a scribe writes, besides the past.
-var kinds = scribe.Kinds{
+// databases are the databases that a scribe writes, besides the past.
+var databases = scribe.Kinds{
 	accountsKind: func(file string) scribe.Other {
 		return &ledger.Opened{Open: func(ctx context.Context) (ledger.Ledger, error) { return ledger.OpenFile(ctx, file) }}
 	},
@@ -46,9 +46,9 @@ var kinds = scribe.Kinds{
 // accountsKind is the kind of database that has accounts.
 const accountsKind = "accounts"
 
-// newLedger returns the ledger of accounts and of the audit. Its first use opens it. Without a state directory and a server, it ends with
-// the program.
-func (d *daemon) newLedger(log *slog.Logger) ledger.Ledger {
+// newLedger returns the ledger of accounts and of the audit. Its first use opens it, so a ledger that can't be opened keeps nobody from
+// starting. Without a state directory and a server, it ends with the program.
+func (d *daemon) newLedger(log *slog.Logger) *ledger.View {
 	switch {
 	case d.Accounts != "":
 		return ledger.Cached(&ledger.Later{Open: func(ctx context.Context) (ledger.Ledger, error) {
