@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
@@ -21,6 +22,7 @@ import (
 type Input struct {
 	// Once there are snapshots, their Node and Source count, not the Monitor's.
 	contract.Monitor
+	Sight    auth.Sight               // who looks
 	Choices                           // of the page
 	Fleet    *insight.Fleet           // the newest Moments; nil if only snapshots are known
 	Nodes    gpu.Nodes                // the newest snapshots; empty before the first reading

@@ -139,7 +139,7 @@ func (s *Site) update(w http.ResponseWriter, r *http.Request) error {
 
 // summary is made again when the number of alerts changes, shortly after a snapshot.
 func (s *Site) summary(w http.ResponseWriter, r *http.Request) error {
-	a, alerts := s.Kit.Answers(r), s.Alerts.Firing(serve.Node(r))
+	a, alerts := s.Kit.Answers(r), s.alerts(r.Context()).Firing(serve.Node(r))
 	return a.Serve(w, r, alerts, func() any { return contract.NewSummary(a.Monitor(), a.Fleet, alerts) })
 }
 
@@ -158,6 +158,8 @@ func (s *Site) minutes(w http.ResponseWriter, r *http.Request) error {
 		var keep func(node, uuid string, _ int) bool
 		if s.Kit.Monitor.Several && !m.Several {
 			keep = func(node, _ string, _ int) bool { return node == m.Node }
+		} else if !serve.SeesAll(r.Context()) {
+			keep = func(node, _ string, _ int) bool { return s.Kit.Sees(r.Context(), node) }
 		}
 		return contract.NewRecent(m, a.Fleet, s.Recent.View(keep))
 	})
@@ -190,5 +192,12 @@ func (s *Site) probe(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Site) health(w http.ResponseWriter, r *http.Request) error {
-	return serve.FreshJSON(w, r, contract.NewMonitorHealth(s.Kit.Monitor, s.Kit.Hub.Newest(), s.Parts(), s.Kit.Uptime()))
+	parts := s.Parts()
+	if !serve.SeesAll(r.Context()) { // errors may name any machine
+		for name, p := range parts {
+			p.LastError = nil
+			parts[name] = p
+		}
+	}
+	return serve.FreshJSON(w, r, contract.NewMonitorHealth(s.Kit.Monitor, s.Kit.Fleet(r.Context()), parts, s.Kit.Uptime()))
 }

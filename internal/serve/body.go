@@ -150,8 +150,8 @@ var ErrNotLive = errors.New("the address is not that of a live page")
 
 // Render makes the live page at an address below the base path, for all who see so much: a page names nobody who looks at it.
 func (s *Server) Render(ctx context.Context, address string, sight auth.Sight) ([]byte, error) {
-	who := &auth.Principal{Access: sight.Access, Audience: sight.Audience}
-	r, err := http.NewRequestWithContext(auth.NewContext(ctx, who), http.MethodGet, "http://page"+s.kit.Root()+address, nil)
+	who := sight.Principal()
+	r, err := http.NewRequestWithContext(auth.NewContext(ctx, &who), http.MethodGet, "http://page"+s.kit.Root()+address, nil)
 	if err != nil {
 		return nil, ErrNotLive
 	}
