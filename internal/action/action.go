@@ -32,6 +32,10 @@ type Action struct {
 	// Node returns the node that has the target of a call. If another program reads that node, that program is
 	// asked. nil: the implementation handles this itself, for example because a target is on several nodes.
 	Node func(c *Call) string
+	// Reach returns the nodes that a call acts on, where the target of Node does not tell. It may complete the call's arguments so that
+	// they reach less. Its error refuses the call; [ErrEverywhere] says that it may reach any node. nil: the call acts on the node of
+	// Node; without that, everywhere.
+	Reach func(c *Call) (nodes []string, err error)
 	// Remote says that other programs of the fleet may request it here.
 	Remote bool
 
@@ -160,6 +164,12 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return strings.TrimSpace(r.Field + " " + r.What) }
 
+// Is reports whether both are the same refusal, whatever the reasons.
+func (r *Refusal) Is(target error) bool {
+	other, is := target.(*Refusal) //nolint:errorlint // errors.Is unwraps
+	return is && other.Code == r.Code
+}
+
 // Advice is the refusal for people.
 func (r *Refusal) Advice() gpu.Advice { return gpu.Advice{What: r.Error(), Try: r.Try} }
 
@@ -171,6 +181,20 @@ func (r *Refusal) Answer(means string) apidoc.Answer {
 
 // Denied is the refusal for a principal that may not do something.
 var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask the person who runs gpuwhy"}
+
+// Missing returns the refusal for a principal that has too little access.
+func Missing(who auth.Principal, needs auth.Access) *Refusal {
+	needed, _ := needs.MarshalText()
+	has, _ := who.Access.MarshalText()
+	return Denied.because(fmt.Sprintf("you may not do this here: it needs the access %q, and you have %q", needed, has))
+}
+
+// because returns the refusal with another reason.
+func (r *Refusal) because(what string) *Refusal {
+	other := *r
+	other.What = what
+	return &other
+}
 
 // codeInvalid is the code of what [Invalid] returns.
 const codeInvalid = "invalid"

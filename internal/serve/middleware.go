@@ -98,7 +98,7 @@ func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 		case who == auth.Principal{}:
 			return errSignIn
 		default:
-			return action.Denied
+			return action.Missing(who, access)
 		}
 		next.ServeHTTP(w, r)
 		return nil

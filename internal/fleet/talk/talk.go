@@ -28,12 +28,12 @@ const (
 )
 
 // Self is the principal of a hub that asks on its own behalf.
-var Self = auth.Principal{Name: "a hub", Access: auth.Read}
+var Self = auth.Principal{Name: "a hub", Access: auth.Read, Audience: auth.Everything, Way: auth.Hub}
 
 // earlier has the principals for questions from hubs of earlier versions, which don't name the asker. NATS lets only hubs ask, and such a hub
 // allowed its viewers exactly that.
 var earlier = map[string]auth.Principal{
-	"refresh": Self, Whole: Self, Recent: Self, "alert": {Name: "a hub", Access: auth.Operate},
+	"refresh": Self, Whole: Self, Recent: Self, "alert": {Name: "a hub", Access: auth.Operate, Audience: auth.Everything, Way: auth.Hub},
 }
 
 // Asker returns the principal behind a question. A question that names none has none, unless it is from an earlier version.
