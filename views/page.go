@@ -67,6 +67,14 @@ type Input struct {
 	pageOf     func(*gpu.Device) string // address of a device's page; nil for the live one
 }
 
+// mayOperate reports whether who looks may acknowledge and silence what is about a machine. Without a name it is about all of them.
+func (in *Input) mayOperate(node string) bool {
+	if node == "" {
+		return in.Sight.Scope == "" && in.Sight.Audience.SeesAll() && in.Sight.MayOn(auth.Operate, auth.Machine{})
+	}
+	return in.Sight.MayOn(auth.Operate, in.Fleet.Machine(node))
+}
+
 // name returns the name of a device on the page. With several nodes it includes the node.
 func (in *Input) name(d *gpu.Device) string {
 	if len(in.Nodes) > 1 {

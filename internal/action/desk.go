@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,7 +102,7 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(error), error) {
 			attrs = append(attrs, "node", r.Node)
 		}
 		if r.Asked {
-			attrs = append(attrs, "asked", "by a hub")
+			attrs = append(attrs, "asked", "by "+cmp.Or(r.Principal.Address, "a hub"))
 		}
 		if err != nil {
 			if _, refused := errors.AsType[*Refusal](err); refused {

@@ -64,6 +64,9 @@ func (r *Room) Begin(ctx context.Context, call *action.Record) (func(error), err
 		Action: call.Action, Principal: who.Name, Identity: who.ID, Way: string(who.Way), Address: who.Address, Target: call.Target,
 		Node: call.Node, Args: args, Result: "begun",
 	}
+	if call.Asked {
+		begun.Asked, begun.Address = who.Address, "" // the hub
+	}
 	if err := r.Append(ctx, &begun); err != nil {
 		return nil, err
 	}
