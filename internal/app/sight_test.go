@@ -46,13 +46,13 @@ var hidden = []string{hiddenNode, hiddenGPU, "farcluster", "farjob", "faruser"}
 // shared is a program with these machines, with an alert, a silence, minutes and a past on each.
 func shared(t *testing.T) *App {
 	t.Helper()
-	machines, err := sim.Nodes("fleet:2", time.Now)
+	machines, err := sim.Nodes("fleet:16", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var inputs []*reading.Inputs
 	for _, m := range machines {
-		inputs = append(inputs, &reading.Inputs{Node: m.Node(), Origin: "simulate:fleet:2", Sources: []sampler.Source{m}})
+		inputs = append(inputs, &reading.Inputs{Node: m.Node(), Origin: "simulate:fleet:16", Sources: []sampler.Source{m}})
 	}
 	now := time.Now().UTC()
 	opt := Options{
@@ -216,14 +216,14 @@ func TestLimitedSight(t *testing.T) {
 	}
 	for _, scope := range []auth.Scope{"node:" + seenNode, "cluster:nearcluster", "label:rack=r12", "node:none,label:rack=r12"} {
 		ask := asks(t, a, auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience(scope, auth.Shown), Scope: scope})
-		answered, plain := 0, plain
+		near, plain := 0, plain
 		if scope != "label:rack=r12" {
 			plain = plain[:first]
 		}
 		for _, path := range plain {
 			status, body := ask(http.MethodGet, path, "")
-			if status == http.StatusOK {
-				answered++
+			if status == http.StatusOK && strings.Contains(body, seenGPU) {
+				near++
 			}
 			for _, text := range hidden {
 				if i := strings.Index(body, text); i >= 0 {
@@ -231,8 +231,8 @@ func TestLimitedSight(t *testing.T) {
 				}
 			}
 		}
-		if answered < len(plain)/3 {
-			t.Errorf("%s: %d of %d addresses are answered", scope, answered, len(plain))
+		if near < 15 {
+			t.Errorf("%s: %d of %d addresses tell of what may be seen", scope, near, len(plain))
 		}
 		if scope != "label:rack=r12" {
 			continue
@@ -451,10 +451,13 @@ func TestActingWithinAScope(t *testing.T) {
 func TestEveryActionKeepsToTheScope(t *testing.T) {
 	a := shared(t)
 	for declared := range a.desk.Actions() {
+		if declared.Needs <= auth.Read {
+			continue
+		}
 		who := auth.Principal{Name: "ann", Access: auth.Administer, Audience: auth.Everything, Scope: "node:none"}
 		for _, target := range []string{"none", seenNode} {
 			_, err := a.desk.Run(t.Context(), action.Call{Action: declared.ID, Principal: who, Target: target})
-			if _, refused := err.(*action.Refusal); declared.Needs > auth.Read && !refused { //nolint:errorlint // it is what is returned
+			if _, refused := err.(*action.Refusal); !refused { //nolint:errorlint // it is what is returned
 				t.Errorf("%s on %s: %v", declared.ID, target, err)
 			}
 		}
