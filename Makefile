@@ -58,18 +58,18 @@ ONLY     = ^($(subst $(empty) $(empty),|,$(sort $(shell grep -hoE '^func (Test|F
 LINK     = -ldflags=-w
 RACE     = -race -gcflags=modernc.org/...=-race=false $(LINK)
 
-# Files of tests are in memory if possible; those of the compiler, which are large, stay on the disk.
-SCRATCH = GOTMPDIR=$${GOTMPDIR:-$${TMPDIR:-/tmp}} TMPDIR=$$(tools/scratch)
+# Test programs have their files in memory if possible.
+TEST     = $(GO) test -exec $(CURDIR)/tools/scratch -timeout 30m
 
 test: needs-test ## run all tests, with the race detector where it helps; installs what they need
 	$(MAKE) --no-print-directory -j 2 test-race test-plain
 
 test-race:
-	$(SCRATCH) RAPID_CHECKS=10 $(GO) test $(RACE) -p $(TWICE) -parallel $(TWICE) -timeout 30m ./...
+	RAPID_CHECKS=10 $(TEST) $(RACE) -p $(TWICE) -parallel $(TWICE) ./...
 
 test-plain:
-	@echo "$(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '(tests that the race detector does not help)' ..."
-	@$(SCRATCH) $(GO) test $(LINK) -p $(CORES) -parallel $(TWICE) -timeout 30m -run '$(ONLY)' $(PLAIN:%=./%)
+	@echo "$(TEST) $(LINK) -p $(CORES) -parallel $(TWICE) -run '(tests that the race detector does not help)' ..."
+	@$(TEST) $(LINK) -p $(CORES) -parallel $(TWICE) -run '$(ONLY)' $(PLAIN:%=./%)
 
 flaky: needs-test ## run each package's tests 30 times beside 2 and 8 busy processes, with random stops of 1 to 3 s; lists failures with their seeds; takes hours (FLAKY='-runs 5 ./sampler/...')
 	@RAPID_CHECKS=10 $(GO) run ./internal/testkit/flaky -build '$(RACE)' -plain '$(PLAIN)' -only '$(ONLY)' $(FLAKY)

@@ -214,3 +214,55 @@ func EndSilence(silence string) Call[Nothing] {
 func TestTarget(target string) Call[Nothing] {
 	return change[Nothing](http.MethodPost, "/api/targets"+segment(target)+"/test", nil)
 }
+
+// GetAccount asks who gpuwhy takes this client for, and what it may do.
+func GetAccount() Call[Account] { return get[Account]("/api/account", nil) }
+
+// ListUsers asks for the accounts. It needs a token that may administer, as do the calls below about others.
+func ListUsers() Call[Users] { return get[Users]("/api/users", nil) }
+
+// AddUser adds an account. Without a password, the answer has a link with which they choose one.
+func AddUser(r UserRequest) Call[AddedUser] {
+	return change[AddedUser](http.MethodPost, "/api/users", r)
+}
+
+// ChangeUser changes an account, named by its name. What is nil stays as it is.
+func ChangeUser(name string, c UserChange) Call[User] {
+	return change[User](http.MethodPost, "/api/users"+segment(name), c)
+}
+
+// RemoveUser removes an account with its sessions and its tokens.
+func RemoveUser(name string) Call[Nothing] {
+	return change[Nothing](http.MethodDelete, "/api/users"+segment(name), nil)
+}
+
+// ResetUser makes a link with which somebody chooses a new password.
+func ResetUser(name string) Call[AddedUser] {
+	return change[AddedUser](http.MethodPost, "/api/users"+segment(name)+"/reset", nil)
+}
+
+// ListTokens asks for the API tokens, without their values: all, or those of one's own account.
+func ListTokens() Call[Tokens] { return get[Tokens]("/api/tokens", nil) }
+
+// AddToken makes an API token. Nothing shows its value again.
+func AddToken(r TokenRequest) Call[AddedToken] {
+	return change[AddedToken](http.MethodPost, "/api/tokens", r)
+}
+
+// RemoveToken removes an API token, identified by its token_id.
+func RemoveToken(token string) Call[Nothing] {
+	return change[Nothing](http.MethodDelete, "/api/tokens"+segment(token), nil)
+}
+
+// ListSessionsOfPeople asks for the browsers in which people have signed in: all, or those of one's own account.
+func ListSessionsOfPeople() Call[Sessions] { return get[Sessions]("/api/sessions", nil) }
+
+// EndSession ends a session, identified by its session_id.
+func EndSession(session string) Call[Nothing] {
+	return change[Nothing](http.MethodDelete, "/api/sessions"+segment(session), nil)
+}
+
+// EndSessions ends all sessions of an account.
+func EndSessions(name string) Call[Nothing] {
+	return change[Nothing](http.MethodDelete, "/api/users"+segment(name)+"/sessions", nil)
+}

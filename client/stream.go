@@ -31,7 +31,7 @@ type Filter struct {
 
 // Failed says why a message that was sent can't be served. The connection stays open.
 type Failed struct {
-	Code    string `json:"code"` // bad_json, unknown_event, bad_request or rate_limited
+	Code    string `json:"code"` // bad_json, unknown_event, bad_request, forbidden or rate_limited
 	Message string `json:"message"`
 }
 

@@ -6,9 +6,12 @@ import "github.com/gpuwhy/gpuwhy/internal/contract"
 
 //nolint:revive // each is described where it is declared
 type (
+	Account               = contract.Account
 	Acknowledgment        = contract.Acknowledgment
 	Action                = contract.Action
 	Activity              = contract.Activity
+	AddedToken            = contract.AddedToken
+	AddedUser             = contract.AddedUser
 	Alert                 = contract.Alert
 	AlertRule             = contract.AlertRule
 	AlertRules            = contract.AlertRules
@@ -91,6 +94,8 @@ type (
 	RecentSeries          = contract.RecentSeries
 	Reservation           = contract.Reservation
 	Self                  = contract.Self
+	Session               = contract.Session
+	Sessions              = contract.Sessions
 	SharedMemory          = contract.SharedMemory
 	Silence               = contract.Silence
 	SilenceRequest        = contract.SilenceRequest
@@ -99,6 +104,9 @@ type (
 	SlurmJob              = contract.SlurmJob
 	Summary               = contract.Summary
 	Temperature           = contract.Temperature
+	Token                 = contract.Token
+	TokenRequest          = contract.TokenRequest
+	Tokens                = contract.Tokens
 	Totals                = contract.Totals
 	Unexplained           = contract.Unexplained
 	Unit                  = contract.Unit
@@ -106,7 +114,11 @@ type (
 	UpdateGPU             = contract.UpdateGPU
 	Usage                 = contract.Usage
 	UsageRow              = contract.UsageRow
+	User                  = contract.User
+	UserChange            = contract.UserChange
+	UserRequest           = contract.UserRequest
 	UserUsage             = contract.UserUsage
+	Users                 = contract.Users
 	Utilization           = contract.Utilization
 	Why                   = contract.Why
 	XID                   = contract.XID

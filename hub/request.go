@@ -33,6 +33,7 @@ const (
 	codeBadRequest   = "bad_request"
 	codeRateLimited  = "rate_limited"
 	codeUnavailable  = "unavailable"
+	codeForbidden    = "forbidden"
 )
 
 // maxID is the longest id of a request, in bytes of JSON.
@@ -56,6 +57,9 @@ func (r *refusal) Error() string { return r.message }
 
 // Refuse returns the error of an [Act] that is not done, with the text for the client.
 func Refuse(message string) error { return &refusal{codeBadRequest, message} }
+
+// Forbid is like [Refuse], for an [Act] that the principal may not do.
+func Forbid(message string) error { return &refusal{codeForbidden, message} }
 
 // codeOf returns the code of an error for the client.
 func codeOf(err error) string {

@@ -11,7 +11,8 @@
 //
 // Without a WebSocket the script asks for the page by HTTP, soon after the next reading is
 // due, and keeps trying to connect. If anything on the way asks for a sign-in (a redirect,
-// 401, 403, or a page that isn't gpuwhy's), the page says so, with a link that loads it.
+// 401, 403, or a page that isn't gpuwhy's), the page says so, with a link that loads it. If gpuwhy itself
+// has ended the session, the page loads at once, and so asks for a sign-in.
 
 import { rewriteMoments } from "./moments.js";
 import { become, patch } from "./patch.js";
@@ -40,6 +41,8 @@ const longestAnswer = 10_000;
 /** If the wall clock gains more than this between two ticks, or the page did not run for longer, the machine slept. */
 const longestLead = 2000;
 const longestPause = 10_000;
+/** The close code for somebody who may no longer look. */
+const policyViolation = 1008;
 /** How long the page waits before it reloads again for another version. */
 const reloadWait = 30_000;
 
@@ -78,6 +81,8 @@ let asked = 0;
 let question;
 /** Something in between asks for a sign-in instead of returning the page. */
 let signedOut = false;
+/** The server has closed the socket because this person may no longer look: the page to sign in leads back here. */
+let ended = false;
 /** A socket has opened since the page was loaded. */
 let opened = false;
 
@@ -112,8 +117,11 @@ function open() {
     else if (event === "error") gone = data.code === "unavailable";
     showState();
   };
-  s.onclose = () => {
-    if (s === socket) lost();
+  s.onclose = (e) => {
+    if (s !== socket) return;
+    ended = e.code === policyViolation;
+    lost();
+    if (ended) ask();
   };
 }
 
@@ -254,6 +262,7 @@ async function ask() {
       return;
     }
     signedOut = answer.type === "opaqueredirect" || [401, 403, 407].includes(answer.status);
+    if (signedOut && ended) return location.reload();
     gone = answer.status === 404;
     if (!signedOut && !answer.ok) throw new Error(String(answer.status));
     heard = performance.now();

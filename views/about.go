@@ -200,8 +200,15 @@ func (p AboutPage) Render(ctx context.Context, w io.Writer) error {
 
 // An EmbedPage is the card of one device, to be framed by another site.
 type EmbedPage struct {
-	in   *Input
-	Tile Tile
+	in     *Input
+	Tile   Tile
+	reload bool
+}
+
+// Reloading returns the page as one that has no script: the browser asks for it again every few seconds.
+func (p EmbedPage) Reloading() EmbedPage {
+	p.reload = true
+	return p
 }
 
 // NewEmbedPage makes the view model of a device's card.
@@ -216,5 +223,8 @@ func NewEmbedPage(in Input, d *gpu.Device) EmbedPage {
 func (p EmbedPage) Render(ctx context.Context, w io.Writer) error {
 	h := p.in.head(p.Tile.Title+" · gpuwhy", "")
 	h.Manifest = "" // a frame can't be installed, and has no palette
+	if p.reload {
+		h.Script, h.Again = "", true
+	}
 	return document(h, embedBody(p)).Render(ctx, w)
 }

@@ -49,6 +49,7 @@ type Input struct {
 	// Recent returns the recent past of a node, a device or everything; nil if there is none.
 	Recent     func(node, uuid string, step time.Duration) *recent.Table
 	HasPast    bool          // whether there is a page of the past
+	SignIn     bool          // whether people can sign in
 	Alerts     []alert.Alert // firing alerts
 	PastAlerts []alert.Alert // recently resolved alerts
 	Now        time.Time     // the server's clock

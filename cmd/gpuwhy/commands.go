@@ -68,7 +68,7 @@ func (c checkConfigCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range append(notes, unknownVariables(os.Environ(), variablesOf(file))...) {
+	for _, note := range append(notes, unknownVariables(os.Environ(), append(variablesOf(file), c.secretVariables()...))...) {
 		tell(env.stderr, errors.New(note))
 	}
 	enabled := 0

@@ -22,41 +22,44 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
-// doCommand has a command for each action with an HTTP address. It is made from the declarations of the actions.
+// doCommand has a command for each action with an HTTP address, except those of accounts, which have commands of their own. It is made from
+// the declarations of the actions.
 type doCommand struct{ kong.Plugins }
 
 func newDo() any {
 	var commands []member
 	for _, a := range app.Actions() {
-		if a.HTTP != "" {
-			commands = append(commands, member{reflect.ValueOf(newActionCommand(&a)), []string{"cmd", "", "name", a.Command.Name, "help", a.Summary + "."}})
+		if a.HTTP != "" && !strings.Contains(a.Command.Name, " ") {
+			commands = append(commands, commandOf(newActionCommand(&a), a.Command.Name, a.Summary))
 		}
 	}
 	return &doCommand{kong.Plugins{structOf(commands).Addr().Interface()}}
 }
 
-// An actionCommand requests an action from a running gpuwhy.
-type actionCommand struct {
+// commandOf makes a command part of another.
+func commandOf[C any](command C, name, summary string) member {
+	return member{reflect.ValueOf(command), []string{"cmd", "", "name", name, "help", summary + "."}}
+}
+
+// An actionRequest is an action with its target and its arguments, as a command line has them.
+type actionRequest struct {
 	declared  *action.Action
 	target    *argument // nil: it has none
 	arguments []*argument
 
 	Given kong.Plugins `embed:""` // the target and the arguments as kong fills them in
 	JSON  bool         `name:"json" help:"Print what the API answers."`
-	URL   string       `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
-	commonFlags
-	addressFlags
 }
 
-func newActionCommand(a *action.Action) actionCommand {
-	c := actionCommand{declared: a}
+func newActionRequest(a *action.Action) actionRequest {
+	c := actionRequest{declared: a}
 	var all []*argument
 	if a.Targeted() {
 		c.target = targetOf(a)
 		all = append(all, c.target)
 	}
 	if a.Args != nil {
-		c.arguments = argumentsOf(apidoc.SchemaOf(a.Args))
+		c.arguments = argumentsOf(apidoc.SchemaOf(a.Args), a.Command.Argument)
 		all = append(all, c.arguments...)
 	}
 	members := make([]member, len(all))
@@ -72,10 +75,10 @@ func newActionCommand(a *action.Action) actionCommand {
 }
 
 // Help is the text below the summary.
-func (c *actionCommand) Help() string { return string(c.declared.Text) }
+func (c *actionRequest) Help() string { return string(c.declared.Text) }
 
-func (c *actionCommand) check() error {
-	checks := []func() error{c.addressFlags.check}
+func (c *actionRequest) check() error {
+	var checks []func() error
 	if c.target != nil {
 		checks = append(checks, c.target.check)
 	}
@@ -85,21 +88,45 @@ func (c *actionCommand) check() error {
 	return first(checks...)
 }
 
-// Run requests the action, and prints what was done.
-func (c actionCommand) Run(env *environment) error {
-	running, err := c.client(c.URL, client.Options{Flag: "--url"})
+// run requests the action, and prints what was done.
+func (c *actionRequest) run(env *environment, running *client.Client) error {
+	request, err := c.request()
 	if err != nil {
 		return err
 	}
 	var answer bytes.Buffer
-	unsaved := running.Copy(env.ctx, &answer, c.request())
+	unsaved := running.Copy(env.ctx, &answer, request)
 	if unsaved != nil && !errors.Is(unsaved, client.ErrUnsaved) {
 		return legible(unsaved)
 	}
 	return cmp.Or(c.tell(env.stdout, answer.Bytes()), unsaved)
 }
 
-func (c *actionCommand) request() (r client.Request) {
+// An actionCommand requests an action from a running gpuwhy.
+type actionCommand struct {
+	actionRequest
+	URL string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
+	commonFlags
+	addressFlags
+	tokenFlags
+}
+
+func newActionCommand(a *action.Action) actionCommand {
+	return actionCommand{actionRequest: newActionRequest(a)}
+}
+
+func (c *actionCommand) check() error { return first(c.addressFlags.check, c.actionRequest.check) }
+
+// Run requests the action, and prints what was done.
+func (c actionCommand) Run(env *environment) error {
+	running, err := c.tokenFlags.client(&c.addressFlags, c.URL, client.Options{Flag: "--url"})
+	if err != nil {
+		return err
+	}
+	return c.run(env, running)
+}
+
+func (c *actionRequest) request() (r client.Request, err error) {
 	var target string
 	if c.target != nil {
 		target = fmt.Sprint(c.target.given())
@@ -108,17 +135,23 @@ func (c *actionCommand) request() (r client.Request) {
 	if c.declared.Args != nil {
 		body := map[string]any{}
 		for _, a := range c.arguments {
-			if value := a.given(); value != nil {
+			value := a.given()
+			if file, given := value.(string); given && a.schema.Secret {
+				if value, err = readSecret(file, a.field); err != nil {
+					return r, err
+				}
+			}
+			if value != nil {
 				body[a.field] = value
 			}
 		}
 		r.Body = body
 	}
-	return r
+	return r, nil
 }
 
 // tell prints an answer, which may be empty.
-func (c *actionCommand) tell(w io.Writer, answer []byte) error {
+func (c *actionRequest) tell(w io.Writer, answer []byte) error {
 	switch {
 	case c.JSON && len(answer) == 0:
 		return nil
@@ -174,8 +207,9 @@ var argumentTypes = map[string]struct {
 // seconds is the unit of a time, which people write with any unit.
 const seconds = "s"
 
-// argumentsOf are the arguments that a body has, without those that have no effect.
-func argumentsOf(body *apidoc.Schema) (all []*argument) {
+// argumentsOf are the arguments that a body has, without those that have no effect. That of the field positional is written without a
+// flag. Secrets are in files: a command line shows its arguments to everybody on the machine.
+func argumentsOf(body *apidoc.Schema, positional string) (all []*argument) {
 	for _, p := range body.Properties {
 		if p.Value.Ignored {
 			continue
@@ -186,9 +220,18 @@ func argumentsOf(body *apidoc.Schema) (all []*argument) {
 		}
 		a := &argument{field: p.Name, schema: p.Value, kind: kind.kind}
 		name = strings.ReplaceAll(name, "_", "-")
+		help, placeholder := strings.TrimSpace(p.Value.Text+" "+a.limits("Must be ")), kind.placeholder
+		if p.Name == positional {
+			a.label, a.tags = name, []string{"arg", "", "name", name, "help", help}
+			all = append(all, a)
+			continue
+		}
+		if p.Value.Secret {
+			name, placeholder = name+"-file", "FILE"
+			help = strings.TrimSpace(p.Value.Text + " In a file; - reads it from standard input, or asks for it.")
+		}
 		a.label = "--" + name
-		help := strings.TrimSpace(p.Value.Text + " " + a.limits("Must be "))
-		a.tags = []string{"name", name, "help", help, "placeholder", kind.placeholder, "env", "-"} // a variable is for settings
+		a.tags = []string{"name", name, "help", help, "placeholder", placeholder, "env", "-"} // a variable is for settings
 		if slices.Contains(body.Required, p.Name) {
 			a.tags = append(a.tags, "required", "")
 		}
@@ -244,10 +287,10 @@ func (a *argument) check() error {
 	case int64:
 		wrong = s.Minimum != nil && float64(value) < *s.Minimum || s.Maximum != nil && float64(value) > *s.Maximum
 	case string:
-		if value == "" {
+		if value == "" && !a.schema.Nullable() {
 			return fmt.Errorf("%s is empty: give a value", a.label)
 		}
-		wrong = s.MaxLength > 0 && utf8.RuneCountInString(value) > s.MaxLength
+		wrong = !s.Secret && s.MaxLength > 0 && utf8.RuneCountInString(value) > s.MaxLength
 	case []string:
 		wrong = len(value) < s.MinItems || s.MaxItems > 0 && len(value) > s.MaxItems
 	}

@@ -81,6 +81,10 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 			return nil, nil //nolint:nilnil // as above
 		}
 	}
+	if _, whole := flag.Target.Interface().(wholeValue); whole && value != nil {
+		text, err := yaml.Marshal(value)
+		return string(text), err
+	}
 	switch value := value.(type) {
 	case nil:
 		return nil, fmt.Errorf("%s: %s has no value", f.name, flag.Name)

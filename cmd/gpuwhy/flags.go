@@ -31,6 +31,7 @@ import (
 var helpGroups = []kong.Group{
 	{Key: "reading", Title: "Reading:"},
 	{Key: "serving", Title: "Serving:"},
+	{Key: "access", Title: "Access:"},
 	{Key: "past", Title: "The past:"},
 	{Key: "alerts", Title: "Alerts:"},
 	{Key: "fleet", Title: "Fleet:"},
@@ -289,6 +290,7 @@ func (f *priceFlags) check() error {
 type askingFlags struct {
 	commonFlags
 	addressFlags
+	tokenFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -330,6 +332,8 @@ func (f *alertFlags) check() error {
 type exportFlags struct {
 	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
 
+	OpenMetrics bool `group:"export" help:"Let everyone read /metrics who reaches --listen. By default that takes a token, where people sign in." docs:"access.md#tokens"`
+
 	RemoteWrite            []string `group:"export" placeholder:"URL" help:"Where to send all series with Prometheus remote write, such as https://prometheus.example.org/api/v1/write; repeatable." docs:"metrics.md#sending-them-elsewhere"`
 	RemoteWriteCredentials string   `group:"export" placeholder:"FILE" help:"YAML file with username and password, bearer_token or headers for --remote-write."`
 	OTLP                   []string `group:"export" name:"otlp" placeholder:"URL" help:"Where to send all series with OTLP over HTTP, such as http://collector:4318, also under OpenTelemetry's hardware metric names; repeatable." docs:"metrics.md#sending-them-elsewhere"`
@@ -351,9 +355,11 @@ func (f *exportFlags) check() (err error) {
 type programFlags struct {
 	commonFlags
 	servingFlags
+	vouchingFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
+	accountFlags
 	retentionFlags
 	priceFlags
 	privacyFlags
@@ -365,8 +371,9 @@ type programFlags struct {
 }
 
 func (f *programFlags) check(live bool) error {
-	if err := first(f.servingFlags.check, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
+	if err := first(f.servingFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+		f.brokerFlags.check, f.accountFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}
 	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})

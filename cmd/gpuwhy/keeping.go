@@ -68,7 +68,7 @@ func (d *daemon) tryStateDir(log *slog.Logger) error {
 	if errors.Is(err, regular.ErrSlow) {
 		return fmt.Errorf("--state-dir %q: %w", d.StateDir, err)
 	}
-	s := scribe.Start(d.StateDir, log)
+	s := scribe.Start(d.StateDir, log, databases)
 	_, err = regular.InTime(func() (none struct{}, err error) { return none, s.Take(context.Background()) })
 	switch _, told := errors.AsType[*gpu.Advice](err); {
 	case err == nil:

@@ -55,6 +55,9 @@ var commands = []topCommand{
 	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},
 	{"check-config", "Check whether gpuwhy would start with these settings and alert rules.", blank[checkConfigCommand]},
 	{"do", "Do what the dashboard's buttons do, such as acknowledge and silence alerts, in a running gpuwhy.", newDo},
+	{"user", "Add, list, change and remove the accounts with which people sign in.", newAccounts("user", userList{})},
+	{"token", "Make, list and remove the API tokens with which programs read gpuwhy.", newAccounts("token", tokenList{})},
+	{"session", "List and end the sessions of people who have signed in.", newAccounts("session", sessionList{})},
 	{"notify", "Test the targets that alerts are sent to.", blank[notifyCommand]},
 	{"fleet", "Let machines join a fleet, list them, and remove them.", blank[fleetCommand]},
 	{"version", "Print the version, as --version does.", blank[versionCommand]},
@@ -91,7 +94,7 @@ var errQuiet = errors.New("told already")
 func main() {
 	if helper.Asked(os.Args) {
 		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){
-			scribe.Name: scribe.Serve,
+			scribe.Name: scribe.Serve(databases),
 			broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
 		}))
 	}

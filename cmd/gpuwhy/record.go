@@ -35,7 +35,7 @@ func (c *recordCommand) Run(env *environment) error {
 	case !kept:
 		return usageError{&gpu.Advice{What: "no database is given to store the past in", Try: "give its address with --history postgres://USER@HOST/DATABASE"}}
 	}
-	writer := scribe.Start("", env.log) // it locks only the database
+	writer := scribe.Start("", env.log, nil) // it locks only the database
 	open := func(ctx context.Context) (store.Store, error) {
 		if onServer { // any number of recorders write there, each without a name
 			return postgres.Open(postgres.Config{URL: c.History, Patience: recordPatience})

@@ -51,7 +51,7 @@ type daemon struct {
 func (env *environment) run(flags *programFlags, r role) (err error) {
 	d := &daemon{programFlags: flags}
 	rules, _ := d.rules() // its errors are reported when it is used
-	env.tellUnknown(variablesOf(rules))
+	env.tellUnknown(append(variablesOf(rules), d.secretVariables()...))
 	collectSooner()
 	hangups := make(chan os.Signal, 1)
 	if d.AlertRules != "" || !onTerminal() {
@@ -135,6 +135,7 @@ func (d *daemon) options() app.Options {
 		AlertRules:       d.AlertRules,
 		AlertUtilization: d.AlertUtilization,
 		MetricsFamilies:  d.MetricsFamilies,
+		OpenMetrics:      d.OpenMetrics,
 		StateDir:         d.StateDir,
 		Installation:     d.installation,
 		Export:           d.exports,

@@ -139,7 +139,7 @@ func unknownVariables(environ []string, others []string) (notes []string) {
 		name, value, _ := strings.Cut(entry, "=")
 		variable, ours := strings.CutPrefix(name, variables)
 		switch {
-		case !ours, value == "", slices.Contains(others, name):
+		case !ours, value == "", name == tokenVariable, slices.Contains(others, name):
 			continue
 		case kubernetesVariable().MatchString(name), kubernetesPort().MatchString(entry):
 			continue

@@ -25,6 +25,7 @@ type whyCommand struct {
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
 	readingFlags
 	addressFlags
+	tokenFlags
 }
 
 func (c *whyCommand) check() error { return first(c.readingFlags.check, c.addressFlags.check) }
@@ -136,7 +137,7 @@ const (
 
 // server returns an answerer that asks a running gpuwhy.
 func (c whyCommand) server(env *environment) (answerer, error) {
-	server, err := c.client(c.URL, client.Options{Retry: askPatient, Flag: "--url"})
+	server, err := c.tokenFlags.client(&c.addressFlags, c.URL, client.Options{Retry: askPatient, Flag: "--url"})
 	if err != nil {
 		return nil, err
 	}

@@ -7,19 +7,34 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/alexedwards/scs/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
 type Options struct {
+	// PlainSignIn lets people sign in over HTTP without TLS from other machines.
+	PlainSignIn bool
 	// Ledger has the accounts and the audit. The App closes it.
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// PublicURL is where browsers reach the program, such as "https://gpu.example.org"; empty: where a request says.
+	PublicURL string
+	// Providers are who else can sign people in, and Proxy is the proxy that does; nil: none does.
+	Providers []Provider
+	Proxy     *ProxySignIn
 	// Ways recognize callers in addition to tokens and sessions, such as by the kernel or a trusted proxy. They are asked in order.
 	Ways []Way
 }
@@ -43,6 +58,10 @@ type Way interface {
 type Config struct {
 	part.Host
 	Options
+	// Address is where the program is reached.
+	Address serve.Address
+	// Installation is the installation of the program, for the names of cookies; nil without one.
+	Installation *state.Installed
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Revoke ends the open sockets of principals for whom is returns true.
@@ -51,14 +70,41 @@ type Config struct {
 
 // A Room decides who makes a request.
 type Room struct {
-	cfg  Config
-	log  *slog.Logger
-	ways []Way
+	cfg      Config
+	log      *slog.Logger
+	ways     []Way
+	ledger   *ledger.View  // which is cfg.Ledger, too
+	keyed    chan struct{} // has a value after somebody came with a session or a token
+	base     string        // the base path without a slash at its end
+	manager  *scs.SessionManager
+	hasher   *hasher
+	tokens   *tokenWay
+	uses     uses
+	begun    *rate.Limiter // ceremonies of passkeys
+	accounts struct {      // whether there is a user, when the ledger was asked last
+		sync.Mutex
+		any   bool
+		asked time.Duration
+	}
+	vouchers []*voucher
+	byProxy  *byProxy // nil: no proxy signs people in
 }
 
 // New makes a Room.
 func New(cfg Config) *Room {
-	r := &Room{cfg: cfg, log: cfg.Log.With("part", "access")}
+	view := ledger.Cached(cfg.Ledger, 0)
+	cfg.Ledger = view
+	r := &Room{
+		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
+		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
+	}
+	r.tokens = newTokenWay(r)
+	r.ways = append(r.ways, r.tokens, sessionWay{r})
+	r.vouchers = r.newVouchers(cfg.Providers)
+	if cfg.Proxy != nil {
+		r.byProxy = newByProxy(cfg.Proxy, r)
+		r.ways = append(r.ways, r.byProxy)
+	}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
 		r.ways = append(r.ways, open(cfg.Open))
@@ -71,8 +117,10 @@ func (*Room) Name() string { return "access" }
 
 // Identify implements serve.Identifier.
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
+	r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
+			r.noticeKey(&who)
 			return who, err
 		}
 	}
@@ -87,20 +135,54 @@ func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
 }
 
-// Run removes expired sessions, tokens and links until ctx ends.
+// Run removes expired sessions, tokens and links, writes when sessions and tokens were used, and ends the open sockets of whoever may no longer have
+// one, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
-	for every := time.NewTicker(time.Hour); ; {
+	var all sync.WaitGroup
+	all.Go(func() { r.tend(ctx) })
+	all.Go(func() { r.watch(ctx) })
+	all.Go(func() { r.runVouchers(ctx) })
+	all.Wait()
+	return nil
+}
+
+func (r *Room) tend(ctx context.Context) {
+	prune, write := time.NewTicker(time.Hour), time.NewTicker(seenStep)
+	defer prune.Stop()
+	defer write.Stop()
+	for {
 		select {
 		case <-ctx.Done():
-			every.Stop()
-			return nil
-		case <-every.C:
-			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil {
+			return
+		case <-write.C:
+			r.tokens.writeUses(ctx)
+			if err := r.writeUses(ctx); err != nil && ctx.Err() == nil {
+				r.log.Debug("the use of sessions was not written", "err", err) // the accounts say why
+			}
+		case <-prune.C:
+			if err := r.cfg.Ledger.Prune(ctx, time.Time{}); err != nil && ctx.Err() == nil {
 				r.log.Warn("expired sessions were not removed", "err", err)
 			}
 		}
 	}
 }
 
+// Health is whether the ledger answers.
+func (r *Room) Health() map[string]contract.Part {
+	t := r.ledger.Trouble()
+	state := "ok"
+	if t.Answered.IsZero() {
+		state = "starting"
+	}
+	health := contract.NewPart(state, t.Answered)
+	if t.Err != nil {
+		health = health.Failed(t.Err, t.Since)
+	}
+	return map[string]contract.Part{"access": health}
+}
+
 // Close closes the ledger.
-func (r *Room) Close() error { return r.cfg.Ledger.Close() }
+func (r *Room) Close() error {
+	r.hasher.close()
+	return r.cfg.Ledger.Close()
+}

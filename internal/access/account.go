@@ -4,14 +4,19 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
@@ -50,18 +55,19 @@ type Session struct {
 	User    string    `json:"user"` // the ID
 	Way     auth.Way  `json:"way"`
 	Began   time.Time `json:"began"`
-	Seen    time.Time `json:"seen"`
+	Seen    time.Time `json:"seen"` // to the minute
+	Ends    time.Time `json:"ends"` // at the latest, however often it is used
 	Address string    `json:"address,omitempty"`
 	Agent   string    `json:"agent,omitempty"` // as the browser names itself
-	Data    []byte    `json:"data,omitempty"`  // of the session library
 }
 
-// A Token lets a program in. Its ID is the beginning of the hash of its value.
+// A Token lets a program in. Its ID is the beginning of the hash of its value. It is owned by the account that it ends with, if any.
 type Token struct {
 	Title  string      `json:"title"`
 	Access auth.Access `json:"access"`
 	Scope  auth.Scope  `json:"scope,omitempty"` // the machines that it is for; empty: all
 	Hash   string      `json:"hash"`            // of its value
+	Path   string      `json:"path,omitempty"`  // the only address that it opens, of a picture or a card; empty: all
 	By     string      `json:"by"`              // the name of the principal who made it
 	Made   time.Time   `json:"made"`
 	Used   time.Time   `json:"used,omitzero"`
@@ -71,11 +77,35 @@ type Token struct {
 var (
 	users    = table[User]{"user"}
 	sessions = table[Session]{"session"} // owned by users
-	tokens   = table[Token]{"token"}
+	passkeys = table[Passkey]{"passkey"} // owned by users
+	codes    = table[Codes]{"recovery"}  // owned by users, with the ID of the user
+	devices  = table[Device]{"device"}   // owned by users
+	links    = table[Link]{"link"}       // owned by users, if they are about one
+	attempts = table[Attempts]{"attempts"}
+	tokens   = table[Token]{"token"} // owned by users, or by nobody
 )
 
 // A table has the items of a kind, whose documents are of one type.
 type table[T any] struct{ kind string }
+
+// principal is the user, as recognized in a request.
+func (u *User) principal(id string, way auth.Way, address, key string) auth.Principal {
+	return auth.Principal{
+		Name: u.Name, Access: u.Role.Access(), Audience: auth.NewAudience("", u.commands()), Scope: u.Scope, ID: identityOf(id), Way: way, Address: address, Key: key,
+	}
+}
+
+// commands says whose command lines the user sees: an administrator those that machines show to all viewers, others their own whole and
+// nobody else's.
+func (u *User) commands() auth.Commands {
+	if u.Role == Administrator {
+		return auth.Shown
+	}
+	return auth.CommandsOf(u.Unix)
+}
+
+// identityOf is how a principal and the audit have the ID of a user.
+func identityOf(id string) string { return "user:" + id }
 
 // A row is an item with its document.
 type row[T any] struct {
@@ -150,6 +180,44 @@ func newID() string {
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// newCode returns a recovery code of 80 random bits: sixteen letters and digits in groups of four.
+func newCode() string {
+	var b [10]byte
+	_, _ = rand.Read(b[:]) // never fails
+	text := strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
+	return text[:4] + "-" + text[4:8] + "-" + text[8:12] + "-" + text[12:]
+}
+
+// codeHash is how the ledger has a recovery code of a user, however the user writes it.
+func codeHash(userID, code string) string {
+	plain := strings.Map(func(c rune) rune {
+		if unicode.IsLetter(c) || unicode.IsDigit(c) {
+			return unicode.ToLower(c)
+		}
+		return -1
+	}, code)
+	return hashOf(userID + "\n" + plain)
+}
+
+// equal compares two hashes in constant time.
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// longestName is how many bytes the name of a user has at most.
+const longestName = 64
+
+var errName = action.Invalid("name", "must be 1 to 64 bytes of letters, digits and ._@+-, such as ann or ann@example.org")
+
+// checkName refuses names that people can't tell apart, or that look like markup or paths.
+func checkName(name string) error {
+	bad := func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._@+-", c)
+	}
+	if name == "" || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
+		return errName
+	}
+	return nil
 }
 
 // nameOf is the form in which names of users are compared.

@@ -25,6 +25,8 @@ type Action struct {
 	// ID is its name in the fleet, in records and in the API's document. It never changes.
 	ID    string
 	Needs auth.Access // the access that a principal needs; if unset, nobody may do it
+	// Own says that somebody with an account may do it to what is their own, whatever it needs: the implementation refuses the rest.
+	Own bool
 	// Target is what it acts on; the zero Kind: the program itself.
 	Target Kind
 	Func   // its arguments and its implementation; see [Takes]
@@ -38,6 +40,9 @@ type Action struct {
 	Reach func(c *Call) (nodes []string, err error)
 	// Remote says that other programs of the fleet may request it here.
 	Remote bool
+	// Urgent says that it is done even if it can't be recorded, because not doing it would be dangerous. The log has it first, and
+	// the audit as soon as it can be written.
+	Urgent bool
 
 	// HTTP is its address, such as "DELETE /api/alerts/{id}", with the parameter of its Target. Empty: it has none.
 	HTTP string
@@ -62,7 +67,11 @@ func (a *Action) Request(target string) (method, path string) {
 
 // A Command is how a shell requests an action: gpuwhy do NAME TARGET, with a flag for each argument.
 type Command struct {
-	Name string // "acknowledge"; no two actions have the same
+	// Name is what people write after gpuwhy do, such as "acknowledge". Two words are a command of their own: "user add" is
+	// gpuwhy user add. No two actions have the same.
+	Name string
+	// Argument is the field of the arguments that people write without a flag; empty: none.
+	Argument string
 	// Done tells people what was done, from the answer as JSON; see [Tell]. nil: the description of the answer does.
 	Done func(answer []byte) (string, error)
 }
@@ -80,10 +89,12 @@ func Tell[A any](tell func(answer *A) string) func([]byte) (string, error) {
 
 // A Form is what a browser sends where no script runs.
 type Form struct {
+	// Shown answers with a page that shows the answer, where it must not be in an address. nil: the browser is led back to a page.
+	Shown func(w http.ResponseWriter, r *http.Request, answer any) error
 	// HTTP is a POST that does the same, for pages whose forms can't send the method of the action, with its summary. Empty: there is none.
 	HTTP, Summary string
-	// Lists are the fields that may be there several times, Numbers those that are numbers.
-	Lists, Numbers []string
+	// Lists are the fields that may be there several times, Numbers those that are numbers, Switches those that are "true" or "false".
+	Lists, Numbers, Switches []string
 	// Back is where a form leads back to that names its page so: a path below the base path, of one of our pages, whatever the form
 	// says. nil: the dashboard.
 	Back func(page string) string
@@ -120,7 +131,8 @@ var Node = Kind{"node", apidoc.InPath("node", "Name of the machine.", "workstati
 
 // Func is an action's implementation with the type of its arguments.
 type Func struct {
-	// Args is a value of the arguments' type, a struct with JSON names; nil: it takes none.
+	// Args is a value of the arguments' type, a struct with JSON names; nil: it takes none. Fields with a secret have the tag
+	// secret:"true"; no record has their values.
 	Args any
 	read func(decode func(into any) error) (any, error)
 	do   func(ctx context.Context, c *Call) (any, error)
@@ -164,10 +176,10 @@ type Refusal struct {
 // Error implements error.
 func (r *Refusal) Error() string { return strings.TrimSpace(r.Field + " " + r.What) }
 
-// Is reports whether both are the same refusal, whatever the reasons.
-func (r *Refusal) Is(target error) bool {
-	other, is := target.(*Refusal) //nolint:errorlint // errors.Is unwraps
-	return is && other.Code == r.Code
+// Is reports whether another refusal has the same code: programs tell refusals apart by it.
+func (r *Refusal) Is(other error) bool {
+	o, ok := other.(*Refusal) //nolint:errorlint // errors.Is unwraps
+	return ok && o.Code == r.Code
 }
 
 // Advice is the refusal for people.
@@ -182,11 +194,17 @@ func (r *Refusal) Answer(means string) apidoc.Answer {
 // Denied is the refusal for a principal that may not do something.
 var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask the person who runs gpuwhy"}
 
-// Missing returns the refusal for a principal that has too little access.
-func Missing(who auth.Principal, needs auth.Access) *Refusal {
-	needed, _ := needs.MarshalText()
-	has, _ := who.Access.MarshalText()
-	return Denied.because(fmt.Sprintf("you may not do this here: it needs the access %q, and you have %q", needed, has))
+// Lacks returns a refusal like [Denied] that says which access a principal lacks.
+func Lacks(who *auth.Principal, needed auth.Access) *Refusal {
+	r := *Denied
+	r.What = fmt.Sprintf("%s: it needs the access %q, and you have %q", Denied.What, needed, who.Access)
+	if who.Access <= 0 {
+		r.What = fmt.Sprintf("%s: it needs the access %q", Denied.What, needed)
+	}
+	if who.Way == auth.Token {
+		r.Try = "use a token with more access; 'gpuwhy token add' makes one"
+	}
+	return &r
 }
 
 // because returns the refusal with another reason.

@@ -27,8 +27,14 @@ type Call struct {
 	// Asked says that another program asks about Node: the action then runs only here.
 	Asked bool
 
-	desk *Desk
+	desk    *Desk
+	changed Outcome
 }
+
+// Note says for the record what the call changes: how it was before, and how it is after, as values that [Masked] can encode. nil is
+// nothing: a call that makes something has no before, one that removes something no after. A later Note replaces an earlier one. Only
+// the goroutine that runs the action may call it.
+func (c *Call) Note(before, after any) { c.changed.Before, c.changed.After = before, after }
 
 // Ask requests an action from the program that reads a node, on behalf of this call's principal. The result is what that
 // program returned: JSON, or a decoded reading.
@@ -72,6 +78,7 @@ type Fleet interface {
 type Record struct {
 	Action    string
 	Needs     auth.Access // tells calls that only look from others
+	Urgent    bool        // as [Action] has it
 	Principal auth.Principal
 	Target    string
 	Node      string
@@ -79,11 +86,17 @@ type Record struct {
 	Args      any  // as [Call] has them
 }
 
+// An Outcome is what came of a call.
+type Outcome struct {
+	Before, After any   // what the call changed, as [Call.Note] has it
+	Err           error // why it was not done; nil if it was
+}
+
 // An Audit records who did what.
 type Audit interface {
 	// Begin records that somebody is about to do something. If it returns an error, the action is not run. The
-	// returned function is called with the result: nil if the action was done.
-	Begin(ctx context.Context, r *Record) (end func(error), err error)
+	// returned function is called with what came of it.
+	Begin(ctx context.Context, r *Record) (end func(Outcome), err error)
 }
 
 // A Log is an [Audit] that refuses nothing. It logs actions that were done or failed. Calls that only look or were refused
@@ -91,12 +104,12 @@ type Audit interface {
 type Log struct{ *slog.Logger }
 
 // Begin implements [Audit].
-func (l Log) Begin(ctx context.Context, r *Record) (func(error), error) {
+func (l Log) Begin(ctx context.Context, r *Record) (func(Outcome), error) {
 	level := slog.LevelInfo
 	if r.Needs <= auth.Read {
 		level = slog.LevelDebug
 	}
-	return func(err error) {
+	return func(o Outcome) {
 		attrs := []any{"action", r.Action, "by", r.Principal.Name, "target", r.Target}
 		if r.Node != "" {
 			attrs = append(attrs, "node", r.Node)
@@ -104,11 +117,11 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(error), error) {
 		if r.Asked {
 			attrs = append(attrs, "asked", "by "+cmp.Or(r.Principal.Address, "a hub"))
 		}
-		if err != nil {
-			if _, refused := errors.AsType[*Refusal](err); refused {
+		if o.Err != nil {
+			if _, refused := errors.AsType[*Refusal](o.Err); refused {
 				level = slog.LevelDebug
 			}
-			l.Log(ctx, level, "not done", append(attrs, "err", err)...)
+			l.Log(ctx, level, "not done", append(attrs, "err", o.Err)...)
 			return
 		}
 		l.Log(ctx, level, "done", attrs...)
@@ -220,8 +233,13 @@ func (d *Desk) Actions() iter.Seq[*Action] {
 // ErrUnknown is returned for an action that does not exist, or that other programs may not request.
 var ErrUnknown = errors.New("there is no such action")
 
-var errUnrecorded = &Refusal{
-	Code: "unrecorded", Status: http.StatusServiceUnavailable, What: "nothing was done, because it could not be recorded", Try: "see gpuwhy's log",
+// unrecorded is the refusal of an action that could not be recorded, with the reason.
+func unrecorded(err error) error {
+	r := &Refusal{Code: "unrecorded", Status: http.StatusServiceUnavailable, What: "nothing was done, because it could not be recorded", Try: "see gpuwhy's log"}
+	if why, known := errors.AsType[*gpu.Advice](err); known {
+		r.What, r.Try = r.What+": "+why.What, cmp.Or(why.Try, r.Try)
+	}
+	return fmt.Errorf("%w: %w", r, err)
 }
 
 // Run runs a call, here or by asking the program that has its target, if the principal may do it and it could be
@@ -232,27 +250,44 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 		return nil, ErrUnknown
 	}
 	c.desk = d
-	denied := d.denied(a, &c)
-	end, err := d.audit.Begin(ctx, &Record{a.ID, a.Needs, c.Principal, c.Target, c.Node, c.Asked, c.Args})
+	if err := d.denied(a, &c); err != nil {
+		return nil, err
+	}
+	end, err := d.audit.Begin(ctx, &Record{
+		Action: a.ID, Needs: a.Needs, Urgent: a.Urgent, Principal: c.Principal, Target: c.Target, Node: c.Node, Asked: c.Asked, Args: c.Args,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnrecorded, err)
+		return nil, unrecorded(err)
 	}
-	defer func() { end(err) }()
-	if denied != nil {
-		return nil, denied
-	}
+	c.changed.Err = errPanicked
+	defer func() { end(c.changed) }()
+	result, c.changed.Err = d.do(ctx, a, &c)
+	return result, c.changed.Err
+}
+
+// errPanicked is what the record says of an action that ended in a panic.
+var errPanicked = errors.New("it ended in an internal error")
+
+// do does what a call wants, here or by asking the program that has its target.
+func (d *Desk) do(ctx context.Context, a *Action, c *Call) (any, error) {
 	if a.Node != nil && !c.Asked {
-		if node := a.Node(&c); d.Elsewhere(node) {
+		if node := a.Node(c); d.Elsewhere(node) {
 			return c.Ask(ctx, node, a.ID, c.Target, c.Args)
 		}
 	}
-	return a.do(ctx, &c)
+	return a.do(ctx, c)
 }
 
 // denied returns why the principal may not do this; nil if he may.
 func (d *Desk) denied(a *Action, c *Call) error {
-	if !c.Principal.May(a.Needs) {
-		return Missing(c.Principal, a.Needs)
+	switch own := a.Own && c.Principal.May(auth.Read) && c.Principal.Account() != ""; {
+	case own: // it reaches no machine; what is not his own is for those whose role holds everywhere
+		if c.Principal.Scope != "" || !c.Principal.Audience.SeesAll() {
+			c.Principal.Access = min(c.Principal.Access, auth.Read)
+		}
+		return nil
+	case !c.Principal.May(a.Needs):
+		return Lacks(&c.Principal, a.Needs)
 	}
 	return d.within(a, c)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
@@ -17,15 +18,17 @@ import (
 // A book is an audit that may refuse, and a fleet of one other node.
 type book struct {
 	lines  []string
+	came   action.Outcome // of the last call
 	refuse error
 	asked  []action.Question
 	answer error
 }
 
-func (b *book) Begin(_ context.Context, r *action.Record) (func(error), error) {
+func (b *book) Begin(_ context.Context, r *action.Record) (func(action.Outcome), error) {
 	b.lines = append(b.lines, r.Principal.Name+" "+r.Action+" "+r.Target)
-	return func(err error) {
-		if err != nil {
+	return func(o action.Outcome) {
+		b.came = o
+		if o.Err != nil {
 			b.lines = append(b.lines, "not done")
 		}
 	}, b.refuse
@@ -137,6 +140,10 @@ func TestRun(t *testing.T) {
 			t.Errorf("without a record: %v, %v", got, err)
 		}
 	}
+	b.refuse = &gpu.Advice{What: "the disk is full", Try: "make room"}
+	if _, err := d.Run(t.Context(), call("near", how{})); !strings.Contains(err.Error(), "recorded: the disk is full") {
+		t.Errorf("the reason is not told: %v", err)
+	}
 	if _, err := d.Run(t.Context(), action.Call{Action: "none", Principal: ann}); !errors.Is(err, action.ErrUnknown) {
 		t.Error(err)
 	}
@@ -154,12 +161,36 @@ func TestLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		end(nil)
-		end(errors.New("no"))
-		end(fmt.Errorf("it is %w", busy)) // a refusal
+		end(action.Outcome{})
+		end(action.Outcome{Err: errors.New("no")})
+		end(action.Outcome{Err: fmt.Errorf("it is %w", busy)}) // a refusal
 	}
 	text := out.String()
 	if strings.Count(text, "\n") != 2 || !strings.Contains(text, `msg=done action=nudge by=ann target="a\nb" node=n asked="by a hub"`) || !strings.Contains(text, `msg="not done"`) || !strings.Contains(text, "err=no") {
 		t.Errorf("%s", text)
 	}
+}
+
+// The record has what an action changed, also if it failed then, and that it ended in a panic.
+func TestOutcome(t *testing.T) {
+	ann := auth.Principal{Name: "ann", Access: auth.Operate}
+	b := &book{}
+	d := action.NewDesk(b, action.Action{ID: "turn", Needs: auth.Operate, Func: action.Takes(func(_ context.Context, c *action.Call, args how) (any, error) {
+		c.Note(1, 2)
+		if args.Hard {
+			panic("hard")
+		}
+		return nil, busy
+	})})
+	if _, err := d.Run(t.Context(), action.Call{Action: "turn", Principal: ann}); !errors.Is(err, busy) || b.came.Before != 1 || b.came.After != 2 || !errors.Is(b.came.Err, busy) {
+		t.Errorf("%v, recorded %+v", err, b.came)
+	}
+	func() {
+		defer func() {
+			if recover() == nil || b.came.Err == nil {
+				t.Errorf("after a panic: recorded %+v", b.came)
+			}
+		}()
+		_, _ = d.Run(t.Context(), action.Call{Action: "turn", Principal: ann, Args: how{Hard: true}})
+	}()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -215,8 +216,8 @@ func made(description string, value any, example string) apidoc.Answer {
 	return a
 }
 
-func (r *Room) acknowledge(ctx context.Context, c *action.Call, note contract.Note) (any, error) {
-	return r.marked(ctx, c, &order{Acknowledge: c.Target, By: r.knows(c, note.Comment)})
+func (r *Room) acknowledge(ctx context.Context, c *action.Call, ask contract.Note) (any, error) {
+	return r.marked(ctx, c, &order{Acknowledge: c.Target, By: r.knows(c, ask.Comment)})
 }
 
 func (r *Room) withdraw(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
@@ -233,18 +234,48 @@ func (r *Room) knows(c *action.Call, comment string) *alert.Acknowledgment {
 
 // marked has an order about the target carried out and returns the resulting alert.
 func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error) {
+	before := r.noted(c.Target)
 	a, err := r.changeOne(ctx, c, c.Target, o)
 	if err != nil {
 		return nil, refusal(err)
 	}
+	c.Note(before, notes([]alert.Alert{a}))
 	return contract.NewAlert(&a, r.Newest()), nil
 }
 
+// A note is what the record says of an alert before and after an action.
+type note struct {
+	Alert        string                `json:"alert"` // its ID
+	Message      string                `json:"message"`
+	State        alert.State           `json:"state"`
+	Acknowledged *alert.Acknowledgment `json:"acknowledged,omitempty"`
+}
+
+func noteOf(a *alert.Alert) *note { return &note{a.ID, a.Message, a.State, a.Acknowledged} }
+
+func notes(alerts []alert.Alert) (all []*note) {
+	for i := range alerts {
+		all = append(all, noteOf(&alerts[i]))
+	}
+	return all
+}
+
+// noted returns what the record says of alerts as they are.
+func (r *Room) noted(ids ...string) (found []*note) {
+	for _, a := range r.Book.Standing() {
+		if slices.Contains(ids, a.ID) {
+			found = append(found, noteOf(&a))
+		}
+	}
+	return found
+}
+
 // acknowledgeSeveral skips alerts that are already over, unless all are.
-func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note contract.NoteOfSeveral) (any, error) {
-	who := r.knows(c, note.Comment)
+func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, ask contract.NoteOfSeveral) (any, error) {
+	who := r.knows(c, ask.Comment)
+	before := r.noted(ask.IDs...)
 	var known []alert.Alert
-	err := eachAlert(note.IDs, func(id string) error {
+	err := eachAlert(ask.IDs, func(id string) error {
 		a, err := r.changeOne(ctx, c, id, &order{Acknowledge: id, By: who})
 		if err == nil {
 			known = append(known, a)
@@ -254,6 +285,7 @@ func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, note cont
 	if err != nil {
 		return nil, refusal(err)
 	}
+	c.Note(before, notes(known))
 	return contract.NewSeveralAlerts(known, r.Newest()), nil
 }
 
@@ -345,6 +377,7 @@ func (r *Room) putInForce(ctx context.Context, c *action.Call, list []alert.Sile
 		list[i].By, list[i].Until = c.Principal.Name, now.Add(time.Duration(seconds*float64(time.Second)))
 	}
 	inForce, err := r.silenceAll(ctx, c, list, now)
+	c.Note(nil, inForce)
 	for i := range inForce {
 		made = append(made, contract.NewSilence(&inForce[i]))
 	}
@@ -352,6 +385,9 @@ func (r *Room) putInForce(ctx context.Context, c *action.Call, list []alert.Sile
 }
 
 func (r *Room) endSilence(ctx context.Context, c *action.Call, _ struct{}) (any, error) {
+	if x, ok := r.Book.FindSilence(c.Target); ok {
+		c.Note(x, nil)
+	}
 	return nil, refusal(r.unsilence(ctx, c, c.Target))
 }
 

@@ -58,10 +58,19 @@ func (o *order) carry(e *alert.Engine, now time.Time) (out outcome, err error) {
 }
 
 // carryOut carries out a hub's order and returns the outcome as a record.
-func (r *Room) carryOut(_ context.Context, _ *action.Call, o order) (any, error) {
+func (r *Room) carryOut(_ context.Context, c *action.Call, o order) (any, error) {
+	before := r.noted(cmp.Or(o.Acknowledge, o.Dismiss))
 	out, err := o.carry(r.Book.Engine, r.Now().UTC())
 	if err != nil {
 		return nil, refusal(err)
+	}
+	switch {
+	case o.Unsilence != nil:
+		c.Note(o.Unsilence, nil)
+	case len(o.Silence) > 0:
+		c.Note(nil, out.Silences)
+	default:
+		c.Note(before, notes([]alert.Alert{out.Changes[0].Alert}))
 	}
 	text, err := gpu.AppendRecord(nil, &out)
 	return json.RawMessage(text), err

@@ -6,12 +6,14 @@ package alerts
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
+	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/part"
@@ -41,6 +43,7 @@ type Room struct {
 	Now    func() time.Time
 
 	cfg      Config
+	read     atomic.Pointer[rulefile.File] // what is in force of the file of the rules
 	notifier *notify.Notifier
 	standing map[string]func() []hub.Event // one by alert ID; announce alone uses it
 	stand    []func() []hub.Event          // the same, the worst first; used while no alert of this program changes
@@ -54,6 +57,7 @@ func New(cfg Config) (*Room, error) {
 		return nil, err
 	}
 	r := &Room{cfg: cfg, Newest: cfg.Hub.Newest, Now: cfg.Clock.Now}
+	r.read.Store(file)
 	if r.notifier, err = notify.New(file.Notify, cfg.Keeper.Soon, cfg.Log); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,11 @@ package alerts
 
 import (
 	"errors"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
@@ -53,11 +58,51 @@ func (r *Room) Reload() {
 		}
 		return
 	}
+	r.read.Store(file)
 	r.Book.SetRules(file.Rules, r.Now().UTC())
 	if r.Newest().Nodes().Totals().Devices > 0 {
 		r.warnUncovered()
 	}
 	log.Info("read the alert rules again", "file", r.cfg.Rules, "rules", len(file.Rules))
+}
+
+// Settings implements [part.Configured]: the rules that are not the default ones, and the targets without their addresses.
+func (r *Room) Settings() map[string]string {
+	file, all := r.read.Load(), map[string]string{}
+	usual := alert.Defaults()
+	for i := range file.Rules {
+		rule := &file.Rules[i]
+		if !slices.ContainsFunc(usual, func(d alert.Rule) bool { return reflect.DeepEqual(d, *rule) }) {
+			all["alert rule "+rule.Name] = flow(rule)
+		}
+	}
+	for _, rule := range usual {
+		if !slices.ContainsFunc(file.Rules, func(kept alert.Rule) bool { return kept.Name == rule.Name }) {
+			all["alert rule "+rule.Name] = "removed"
+		}
+	}
+	messages := file.Notify
+	for i := range messages.Targets {
+		all["alert target "+messages.Targets[i].Name] = flow(&messages.Targets[i]) // hides its address
+	}
+	if messages.Targets = nil; !reflect.DeepEqual(messages, notify.Defaults()) {
+		all["alert messages"] = flow(&messages)
+	}
+	return all
+}
+
+// flow is a value as YAML on one line.
+func flow(v any) string {
+	var n yaml.Node
+	if err := n.Encode(v); err != nil {
+		return err.Error()
+	}
+	n.Style = yaml.FlowStyle
+	text, err := yaml.Marshal(&n)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(strings.Fields(string(text)), " ")
 }
 
 // warnUncovered logs the rules that can't fire because their scope covers nothing here.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 
 	"github.com/gpuwhy/gpuwhy/hub"
+	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -16,7 +18,7 @@ import (
 
 // Actions returns the actions that every program declares, for what requests them from outside. They can't be run.
 func Actions() (all []action.Action) {
-	for _, p := range []part.Actor{new(alerts.Room), new(reading.Room)} {
+	for _, p := range []part.Actor{new(alerts.Room), new(reading.Room), new(access.AdminSite)} {
 		all = append(all, p.Actions()...)
 	}
 	return all
@@ -56,6 +58,9 @@ func (a *App) act(ctx context.Context, declared *action.Action, ask *hub.Ask) (r
 	result, err := a.desk.Run(ctx, call)
 	if refused, ok := errors.AsType[*action.Refusal](err); ok {
 		advice := refused.Advice()
+		if refused.Status == http.StatusForbidden {
+			return reply, hub.Forbid(advice.Text())
+		}
 		return reply, hub.Refuse(advice.Text())
 	}
 	if err != nil {

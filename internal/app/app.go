@@ -61,6 +61,7 @@ type Options struct {
 	AlertRules       string   // the alert rules file; empty for the default rules
 	AlertUtilization float64  // the threshold of the default rule high_gpu_usage_alert, in percent
 	MetricsFamilies  []string // empty for all
+	OpenMetrics      bool     // whether everybody may read /metrics, without signing in
 	// Installation is the installation of StateDir; nil without one.
 	Installation *state.Installed
 	StateDir     string // the folder for state that survives a restart; empty for none
@@ -73,6 +74,8 @@ type Options struct {
 	Clusters *kube.Clusters // whose nodes are read from here; nil for none
 	// Access says who may do what. nil: everybody is the local owner, as in tests and in the gallery. The App closes its ledger.
 	Access *access.Options
+	// Audit says how who did what is recorded, in the ledger of Access.
+	Audit audit.Options
 
 	Export []export.Destination // where series are sent; none: nowhere
 
@@ -171,8 +174,10 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	}
 	var record action.Audit = action.Log{Logger: log.With("part", "actions")}
 	if opt.Access != nil {
-		recorded := audit.New(audit.Config{Host: host, Ledger: opt.Access.Ledger})
-		a.parts = append(a.parts, recorded, access.New(access.Config{Host: host, Options: *opt.Access, Audit: recorded.Append, Revoke: a.Hub.Revoke}))
+		recorded := audit.New(audit.Config{Host: host, Options: opt.Audit, Ledger: opt.Access.Ledger, Read: a.settings})
+		a.parts = append(a.parts, recorded, access.New(access.Config{
+			Host: host, Options: *opt.Access, Address: opt.Address, Installation: opt.Installation, Audit: recorded.Append, Revoke: a.Hub.Revoke,
+		}))
 		record = recorded
 	}
 	kit := serve.NewKit(serve.Settings{
@@ -232,6 +237,15 @@ func (a *App) changed(changes []alert.Change) {
 	for p := range offers[alerts.Listener](a) {
 		p.Changed(changes)
 	}
+}
+
+// settings are what parts have read from files of settings.
+func (a *App) settings() map[string]string {
+	all := map[string]string{}
+	for p := range offers[part.Configured](a) {
+		maps.Copy(all, p.Settings())
+	}
+	return all
 }
 
 // foresee has parts fill in what comes next.

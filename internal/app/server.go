@@ -23,7 +23,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	alerting := Find[*alerts.Room](a)
 	shown := &now.Site{
 		Kit: kit, Assets: static.New(), Hues: &now.Hues{}, Monitor: a.viewers.current, Recent: Find[*past.Minutes](a).Store, Alerts: alerting.Book,
-		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter,
+		Parts: a.health, Costs: a.nodes.Costs, Metrics: exporter, OpenMetrics: opt.OpenMetrics,
 	}
 	foreseen := &forecast.Site{Kit: kit}
 	kept := &past.Site{Kit: kit, Shell: shown, Forecasts: foreseen, Then: a.nodes.Then, Writing: func() contract.Part { return a.health()["history"] }}
@@ -44,7 +44,12 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs
 	}
-	return []part.Part{shown, kept, foreseen, machines, alerted}
+	all := []part.Part{shown, kept, foreseen, machines, alerted}
+	if room := Find[*access.Room](a); room != nil {
+		shown.SignIn = room.HasAccounts
+		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
+	}
+	return all
 }
 
 // serve makes the server of all parts that answer requests.
@@ -55,7 +60,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	}
 	cfg := serve.Config{Pages: Find[*now.Site](a), Actions: a.desk, Keeper: a.keeper, Watch: a.nodes, MaxViewers: most}
 	if room := Find[*access.Room](a); room != nil {
-		cfg.Identifier = room
+		cfg.Identifier, cfg.SignIn = room, access.SignInPath
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {

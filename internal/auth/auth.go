@@ -36,6 +36,9 @@ const Anyone Access = -1
 // accessNames are the names of the levels between programs.
 var accessNames = map[Access]string{Metrics: "metrics", Read: "read", Operate: "operate", Administer: "administer"}
 
+// String is the level's name; empty for no access.
+func (a Access) String() string { return accessNames[a] }
+
 // MarshalText returns the level's name; empty for no access.
 func (a Access) MarshalText() ([]byte, error) { return []byte(accessNames[a]), nil }
 
@@ -79,11 +82,27 @@ const (
 	Provider Way = "provider" // with a session that an OIDC provider vouched for
 	Proxy    Way = "proxy"    // a trusted proxy says who it is
 	Token    Way = "token"    // with an API token
+	Picture  Way = "picture"  // with a token in the address of one picture, for which alone it is
 	Hub      Way = "hub"      // a hub of the fleet asks
 )
 
 // SignedIn reports whether the principal has a session, which it can end.
 func (p Principal) SignedIn() bool { return p.Way == Password || p.Way == Passkey || p.Way == Provider }
+
+// Account is the ID of the principal's account; empty if it has none. A token that belongs to an account is another principal.
+func (p Principal) Account() string {
+	id, has := strings.CutPrefix(p.ID, AccountID)
+	if !has {
+		return ""
+	}
+	return id
+}
+
+// What the IDs of principals begin with.
+const (
+	AccountID = "user:"
+	TokenID   = "token:"
+)
 
 // May reports whether the principal has the access, at least on some machine. Without a declared access, nobody may.
 func (p Principal) May(needed Access) bool {
@@ -106,7 +125,7 @@ type Sight struct {
 // Sight returns what determines how pages look for the principal.
 func (p Principal) Sight() Sight { return Sight{p.Audience, p.Access, p.Scope, p.SignedIn()} }
 
-// Principal returns somebody nameless for whom pages look so.
+// Principal is nobody in particular who sees so much.
 func (s Sight) Principal() Principal {
 	p := Principal{Audience: s.Audience, Access: s.Access, Scope: s.Scope}
 	if s.SignedIn {

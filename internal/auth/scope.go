@@ -82,3 +82,21 @@ func (s Scope) Has(m Machine) bool {
 	}
 	return false
 }
+
+// Within reports whether a scope has no machine that another does not have. It compares the scopes as they are written: a
+// machine is not within its cluster.
+func (s Scope) Within(other Scope) bool {
+	if other == "" || s == other {
+		return true
+	}
+	if s == "" {
+		return false
+	}
+	allowed := strings.Split(string(other), ",")
+	for part := range strings.SplitSeq(string(s), ",") {
+		if !slices.Contains(allowed, part) {
+			return false
+		}
+	}
+	return true
+}

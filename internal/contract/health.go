@@ -3,6 +3,7 @@ package contract
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -61,6 +62,29 @@ type Part struct {
 	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
 	GPUCount    *int    `json:"gpu_count,omitempty"`              // the number of GPUs that a source reads; missing for other parts
 	Absent      *string `json:"absent,omitempty"`                 // why a source is absent; otherwise missing
+}
+
+// Nameless returns what strangers may know: everything but names and the texts of errors.
+func (p Probe) Nameless() Probe {
+	p.InstanceID = ""
+	return p
+}
+
+// Nameless returns what strangers may know: everything but names and the texts of errors. Parts of a kind, such as clusters, are one:
+// the worst.
+func (h MonitorHealth) Nameless() MonitorHealth {
+	h.Probe, h.Node, h.Reason = h.Probe.Nameless(), "", ""
+	parts := map[string]Part{}
+	worst := []string{"", "absent", "ok", "starting", "failed"}
+	for _, name := range slices.Sorted(maps.Keys(h.Parts)) {
+		kind, _, _ := strings.Cut(name, " ")
+		p := h.Parts[name]
+		if p.LastError, p.Absent = nil, nil; slices.Index(worst, p.State) > slices.Index(worst, parts[kind].State) {
+			parts[kind] = p
+		}
+	}
+	h.Parts = parts
+	return h
 }
 
 // A Member is the program's role in a fleet, for the page about it.

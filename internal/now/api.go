@@ -46,6 +46,7 @@ func (s *Site) liveRoutes() []serve.Route {
 			apidoc.Text("Who worked, the power drawn and the temperature over the last 15 minutes, in 1200 by 630 pixels, ready to share. The picture names the machine and the time, and says if the data is not real."),
 			apidoc.InQuery("gpu", "The GPU to show, by index or UUID. Default: the GPU that the answer is about, or all of many.", "0"),
 			apidoc.InQuery("theme", "light or dark. Default: light.", "dark"),
+			apidoc.InQuery("token", "An API token for this address alone, where the address is shown to people who don't sign in.", "gpw_…"),
 			serve.Typed(typeSVG, "The picture."), serve.AmbiguousDevice, serve.UnknownDevice, serve.Refused("A parameter is invalid.", errTheme), serve.NotReadYet),
 	}
 }
@@ -76,17 +77,22 @@ func (s *Site) ownRoutes() []serve.Route {
 		return serve.Read(path, h, contract.ClientHealth, id, summary, parts...).ProgramOnly()
 	}
 	parts := serve.Fresh("The parts.", contract.MonitorHealth{}, "health")
+	metrics := serve.Read("/metrics", serve.Plain(s.Metrics), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
+		apidoc.Text("Text format, or OpenMetrics if Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
+		serve.Typed("text/plain", "The metrics."), serve.Typed("application/openmetrics-text", "")).ProgramOnly()
+	metrics.Needs = auth.Metrics
+	if s.OpenMetrics {
+		metrics = metrics.Open()
+	}
+	const nameless = "Without sign-in, the answer has all members and no names: those of machines and the texts of errors are empty or null."
 	return []serve.Route{
-		read("/health", s.probe, "getHealth", "Check that gpuwhy answers", serve.Fresh("It answers.", contract.Probe{}, "probe")),
-		read("/health/live", s.probe, "getLiveness", "Liveness probe", serve.Fresh("It is alive.", contract.Probe{}, "probe")),
+		read("/health", s.probe, "getHealth", "Check that gpuwhy answers", apidoc.Text(nameless), serve.Fresh("It answers.", contract.Probe{}, "probe")).Open(),
+		read("/health/live", s.probe, "getLiveness", "Liveness probe", serve.Fresh("It is alive.", contract.Probe{}, "probe")).Open(),
 		read("/health/ready", s.Kit.OnceRead(s.probe), "getReadiness", "Readiness probe",
-			serve.Fresh("There is a reading, or gpuwhy knows that none is possible.", contract.Probe{}, "probe"), serve.NotReadYet),
+			serve.Fresh("There is a reading, or gpuwhy knows that none is possible.", contract.Probe{}, "probe"), serve.NotReadYet).Open(),
 		read("/health/detailed", s.health, "getDetailedHealth", "Get the state of each part of gpuwhy", parts),
-		read("/api/health", s.health, "getMonitorHealth", "The same, at the live dashboard's address", parts),
-
-		serve.Read("/metrics", serve.Plain(s.Metrics), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
-			apidoc.Text("Text format, or OpenMetrics if Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
-			serve.Typed("text/plain", "The metrics."), serve.Typed("application/openmetrics-text", "")).ProgramOnly(),
+		read("/api/health", s.health, "getMonitorHealth", "The same, at the live dashboard's address", apidoc.Text(nameless), parts).Open(),
+		metrics,
 	}
 }
 
@@ -188,16 +194,17 @@ func (s *Site) minutesOfSome(f *insight.Fleet, names []string, w http.ResponseWr
 
 // probe is for who only asks whether there is an answer.
 func (s *Site) probe(w http.ResponseWriter, r *http.Request) error {
-	return serve.FreshJSON(w, r, contract.NewProbe(s.Kit.Monitor, s.Kit.Hub.Newest()))
+	p := contract.NewProbe(s.Kit.Monitor, s.Kit.Hub.Newest())
+	if !auth.FromRequest(r).May(auth.Read) {
+		p = p.Nameless()
+	}
+	return serve.FreshJSON(w, r, p)
 }
 
 func (s *Site) health(w http.ResponseWriter, r *http.Request) error {
-	parts := s.Parts()
-	if !serve.SeesAll(r.Context()) { // errors may name any machine
-		for name, p := range parts {
-			p.LastError = nil
-			parts[name] = p
-		}
+	h := contract.NewMonitorHealth(s.Kit.Monitor, s.Kit.Hub.Newest(), s.Parts(), s.Kit.Uptime())
+	if who := auth.FromRequest(r); !who.May(auth.Read) || !who.Audience.SeesAll() { // errors may name any machine
+		h = h.Nameless()
 	}
-	return serve.FreshJSON(w, r, contract.NewMonitorHealth(s.Kit.Monitor, s.Kit.Fleet(r.Context()), parts, s.Kit.Uptime()))
+	return serve.FreshJSON(w, r, h)
 }

@@ -61,6 +61,9 @@ type Site struct {
 	Costs     func() []gpu.Cost               // what calls to drivers took, the most in all first; it may be nil
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
+	SignIn    func() bool                     // whether people can sign in; it may be nil
+	// OpenMetrics lets everybody read /metrics.
+	OpenMetrics bool
 }
 
 // Name implements part.Part.
@@ -105,6 +108,7 @@ func (s *Site) Input(ctx context.Context, f *insight.Fleet, node string) views.I
 		},
 		Recent:     s.recent(ctx, all, node),
 		HasPast:    s.Past.Kept(),
+		SignIn:     s.SignIn != nil && s.SignIn(),
 		Alerts:     alert.For(alert.OfNode(alerts.Standing(), node), who.Audience.Commands()),
 		PastAlerts: alert.For(alert.OfNode(alerts.Past(), node), who.Audience.Commands()),
 		Footprint:  s.Past.Footprint(),
@@ -146,22 +150,22 @@ func (s *Site) Listing(r *http.Request, path string) views.Input {
 
 // Error implements [serve.Pages].
 func (s *Site) Error(status int, title string, advice gpu.Advice) templ.Component {
-	return views.ErrorPage(status, title, advice, s.site())
+	return views.ErrorPage(status, title, advice, s.Plain())
 }
 
 // Docs implements [serve.Pages].
-func (s *Site) Docs() templ.Component { return views.DocsPage(s.site()) }
+func (s *Site) Docs() templ.Component { return views.DocsPage(s.Plain()) }
 
 // Reference implements [serve.Pages].
 func (s *Site) Reference(doc *apidoc.Document) templ.Component {
-	return views.ReferencePage(doc, s.site())
+	return views.ReferencePage(doc, s.Plain())
 }
 
 // Events implements [serve.Pages].
-func (s *Site) Events(doc *apidoc.Events) templ.Component { return views.EventsPage(doc, s.site()) }
+func (s *Site) Events(doc *apidoc.Events) templ.Component { return views.EventsPage(doc, s.Plain()) }
 
-// site is what pages without a machine show.
-func (s *Site) site() views.Site {
+// Plain is what pages without a machine show.
+func (s *Site) Plain() views.Site {
 	return views.Site{Base: s.Kit.Root(), Asset: s.URL, Kind: gpu.KindOf(s.Kit.Monitor.Source)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
@@ -21,7 +22,7 @@ func (s *Site) pages() []serve.Route {
 		serve.LivePage("/processes", s.processes),
 		serve.LivePage("/about", s.about),
 		serve.LivePage("/find", s.find),
-		serve.Page("/manifest.webmanifest", serve.Constant("application/manifest+json", s.manifest())),
+		serve.OpenPage("/manifest.webmanifest", s.manifests()),
 	}
 }
 
@@ -75,7 +76,11 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) error {
 	in := s.Input(r.Context(), p.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + "embed/gpu/" + url.PathEscape(p.Device.UUID), Asked: r.URL.Query()}
 	in.Causes = p.Why.Causes
-	return s.Kit.LiveHTML(w, r, views.NewEmbedPage(in, p.Device))
+	page := views.NewEmbedPage(in, p.Device)
+	if auth.FromRequest(r).Way == auth.Picture { // its token is for this address, and opens no socket
+		return serve.HTML(w, r, page.Reloading())
+	}
+	return s.Kit.LiveHTML(w, r, page)
 }
 
 func (s *Site) processes(w http.ResponseWriter, r *http.Request) error {
@@ -106,8 +111,22 @@ func (s *Site) about(w http.ResponseWriter, r *http.Request) error {
 	return s.Kit.LiveHTML(w, r, views.NewAboutPage(in))
 }
 
+// manifests answers with the web app manifest, which names the machine to those who may read alone: the page to sign in has it too.
+func (s *Site) manifests() serve.Handler {
+	named := serve.Constant(typeManifest, s.manifest("gpuwhy on "+s.Kit.Monitor.Node))
+	plain := serve.Constant(typeManifest, s.manifest("gpuwhy"))
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if auth.FromRequest(r).May(auth.Read) {
+			return named(w, r)
+		}
+		return plain(w, r)
+	}
+}
+
+const typeManifest = "application/manifest+json"
+
 // manifest returns the web app manifest, with which browsers install the page.
-func (s *Site) manifest() []byte {
+func (s *Site) manifest(name string) []byte {
 	type icon struct {
 		Src     string `json:"src"`
 		Sizes   string `json:"sizes"`
@@ -131,7 +150,7 @@ func (s *Site) manifest() []byte {
 		Icons      []icon     `json:"icons"`
 		Shortcuts  []shortcut `json:"shortcuts"`
 	}{
-		"gpuwhy on " + s.Kit.Monitor.Node, "gpuwhy", base, base, base, "standalone", "#0b0d0e", "#0b0d0e",
+		name, "gpuwhy", base, base, base, "standalone", "#0b0d0e", "#0b0d0e",
 		[]icon{
 			{s.URL("icon.svg"), "any", "image/svg+xml", "any"},
 			{s.URL("icon-192.png"), "192x192", "image/png", "any maskable"},

@@ -28,6 +28,7 @@ func (s *Site) picture(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	asked.Del("token") // it is for whoever asks, not for the picture
 	f := s.Kit.Latest(r)
 	if err := s.Kit.Readable(f); err != nil {
 		return err

@@ -70,6 +70,12 @@ type Reloader interface {
 	Reload()
 }
 
+// A Configured part has read settings from files.
+type Configured interface {
+	// Settings are those in force, by a name that tells them from all others, without secrets.
+	Settings() map[string]string
+}
+
 // A Server answers requests. Routes is called once, before the program runs; their order is that of the documents.
 type Server interface {
 	Routes() []serve.Route

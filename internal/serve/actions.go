@@ -34,7 +34,11 @@ func (s *Server) actionRoutes() (routes []Route) {
 
 func (s *Server) actionRoute(a *action.Action, pattern string, doc apidoc.Operation) Route {
 	method, path, _ := strings.Cut(pattern, " ")
-	return Route{Method: method, Path: path, Needs: a.Needs, Answer: s.acts(a), Doc: &doc}
+	needs := a.Needs
+	if a.Own { // the desk knows who asks for what is their own
+		needs = auth.Read
+	}
+	return Route{Method: method, Path: path, Needs: needs, Answer: s.acts(a), Doc: &doc}
 }
 
 // docOf is the text of an action's address in the document of the API.
@@ -115,6 +119,8 @@ func (s *Server) acts(a *action.Action) Handler {
 		switch {
 		case form != nil && status == http.StatusAccepted:
 			return errNotKept
+		case form != nil && a.Form.Shown != nil:
+			return a.Form.Shown(w, r, answer)
 		case form != nil:
 			path := "/"
 			if a.Form.Back != nil {

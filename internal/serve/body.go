@@ -116,6 +116,12 @@ func HTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
 	return reply(w, r, cacheRevalidate, b, err)
 }
 
+// FreshHTML answers with a page that clients must not keep, such as one about whoever asks.
+func FreshHTML(w http.ResponseWriter, r *http.Request, page templ.Component) error {
+	b, err := pageBody(r.Context(), page)
+	return reply(w, r, cacheNever, b, err)
+}
+
 // A rendering takes a page as it is made, for those who have an older one.
 type rendering struct {
 	http.ResponseWriter

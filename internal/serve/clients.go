@@ -45,13 +45,13 @@ func (p Proxies) contains(address netip.Addr) bool {
 	return false
 }
 
-// client is the address that a request comes from; the zero address where that is none, as of a pipe.
+// Client is the address that a request comes from; the zero address where that is none, as of a pipe.
 //
 // If a trusted proxy sent it, that is the rightmost entry of X-Forwarded-For that is not itself such a
 // proxy: what stands left of it is what the client says. An entry that can't be read ends the search, and
 // the proxy that wrote it counts as the client. Forwarded (RFC 7239) is not read: a proxy that writes one
 // of the two headers passes on what the client has put into the other.
-func (p Proxies) client(r *http.Request) netip.Addr {
+func (p Proxies) Client(r *http.Request) netip.Addr {
 	client := addressOf(r.RemoteAddr)
 	lines := r.Header["X-Forwarded-For"]
 	for _, rest := range slices.Backward(lines) {
@@ -95,9 +95,15 @@ func addressOf(text string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
-// householdOf is what counts as one client: an address of IPv4, and of IPv6 the network of 64 bits that
+// Secure reports whether the client of a request speaks TLS: with this program, or with a trusted proxy that says so in
+// X-Forwarded-Proto.
+func (p Proxies) Secure(r *http.Request) bool {
+	return r.TLS != nil || p.contains(addressOf(r.RemoteAddr)) && strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Forwarded-Proto")), "https")
+}
+
+// Household is what counts as one client: an address of IPv4, and of IPv6 the network of 64 bits that
 // one household, or one machine, has all to itself.
-func householdOf(address netip.Addr) netip.Prefix {
+func Household(address netip.Addr) netip.Prefix {
 	bits := 32
 	if address.Is6() {
 		bits = 64
@@ -108,3 +114,6 @@ func householdOf(address netip.Addr) netip.Prefix {
 	}
 	return household
 }
+
+// Trusts reports whether a trusted proxy sent a request.
+func (p Proxies) Trusts(r *http.Request) bool { return p.contains(addressOf(r.RemoteAddr)) }

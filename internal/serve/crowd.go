@@ -58,8 +58,8 @@ func (c *crowd) most(household netip.Prefix) (viewers int, bounded bool) {
 
 // enter counts a viewer until it leaves, once or more often, or says why there can't be one more of its address.
 func (c *crowd) enter(r *http.Request) (leave func(), err error) {
-	client := c.proxies.client(r)
-	household := householdOf(client)
+	client := c.proxies.Client(r)
+	household := Household(client)
 	most, bounded := c.most(household)
 	if !bounded {
 		return func() {}, nil
@@ -127,7 +127,7 @@ func (c *viewerTCP) Close() error {
 
 func tooManyViewers(client netip.Addr, most int) error {
 	addresses := client.String()
-	if household := householdOf(client); household.IsValid() && !household.IsSingleIP() {
+	if household := Household(client); household.IsValid() && !household.IsSingleIP() {
 		addresses += ", or from " + household.String() + ","
 	}
 	e := Refuse(http.StatusTooManyRequests, strconv.Itoa(most)+" viewers of "+addresses+" are connected, the most allowed for one address",
@@ -172,7 +172,7 @@ func (c *crowd) note(conn net.Conn, state http.ConnState) (leaves net.Conn) {
 func (c *crowd) add(conn net.Conn) (leaves net.Conn) {
 	var household netip.Prefix
 	if peer := addressOf(conn.RemoteAddr().String()); !c.proxies.contains(peer) { // a proxy speaks for many
-		household = householdOf(peer)
+		household = Household(peer)
 	}
 	c.turn++
 	most, bounded := c.most(household)

@@ -53,7 +53,7 @@ func TestWhoTheClientIs(t *testing.T) {
 		{"pipe", []string{"198.51.100.7"}, "invalid IP"},
 	} {
 		r := &http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": tt.forwarded, "Forwarded": {"for=203.0.113.200"}}}
-		if got := proxies.client(r).String(); got != tt.want {
+		if got := proxies.Client(r).String(); got != tt.want {
 			t.Errorf("%s with %q: %s, want %s", tt.peer, tt.forwarded, got, tt.want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestWhoTheClientIs(t *testing.T) {
 
 func TestHouseholds(t *testing.T) {
 	same := func(a, b string) bool {
-		return householdOf(netip.MustParseAddr(a)) == householdOf(netip.MustParseAddr(b))
+		return Household(netip.MustParseAddr(a)) == Household(netip.MustParseAddr(b))
 	}
 	if !same("2001:db8:1:2::1", "2001:db8:1:2:ffff::9") || same("2001:db8:1:2::1", "2001:db8:1:3::1") {
 		t.Error("of IPv6 the first 64 bits are to count")
@@ -69,7 +69,7 @@ func TestHouseholds(t *testing.T) {
 	if !same("192.0.2.1", "192.0.2.1") || same("192.0.2.1", "192.0.2.2") {
 		t.Error("of IPv4 the whole address is to count")
 	}
-	if got := householdOf(netip.Addr{}); got.IsValid() {
+	if got := Household(netip.Addr{}); got.IsValid() {
 		t.Errorf("no address is of %v", got)
 	}
 }

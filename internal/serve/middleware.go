@@ -3,6 +3,7 @@ package serve
 import (
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
 
 // readTimeout is how long a whole request may take to come.
@@ -95,14 +97,32 @@ func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		switch who := auth.FromRequest(r); {
 		case who.May(access):
+			if access > auth.Read && (r.Method == http.MethodGet || r.Method == http.MethodHead) && (who.Scope != "" || !who.Audience.SeesAll()) {
+				return ErrNotAll // actions are for the desk, which knows what they reach
+			}
 		case who == auth.Principal{}:
-			return errSignIn
+			return s.signIn(w, r)
 		default:
-			return action.Missing(who, access)
+			return action.Lacks(&who, access)
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// signIn leads a browser that wants a page to the page to sign in, which leads back. Others are refused.
+func (s *Server) signIn(w http.ResponseWriter, r *http.Request) error {
+	if s.cfg.SignIn == "" || r.Method != http.MethodGet && r.Method != http.MethodHead || negotiate.Type(r.Header, typeProblem, typeJSON, typeHTML) != typeHTML {
+		return errSignIn
+	}
+	addVary(w.Header(), byAccept)
+	w.Header()["Cache-Control"] = cacheNever
+	target := s.kit.BasePath + s.cfg.SignIn
+	if to := strings.TrimPrefix(r.URL.RequestURI(), s.kit.BasePath); to != "/" && to != "" {
+		target += "?to=" + url.QueryEscape(to)
+	}
+	http.Redirect(w, r, target, http.StatusSeeOther)
+	return nil
 }
 
 // limitBody ends the reading of a longer body. It must be the outermost middleware:

@@ -64,6 +64,13 @@ func AsRefusal(err error) (status int, advice gpu.Advice) {
 	return e.status, e.advice
 }
 
+// An Outage is an error of something that can't be reached now, such as the database of accounts. Requests that need it are answered with
+// 503 and the error's advice.
+type Outage interface {
+	error
+	Outage()
+}
+
 // asStatusError takes an error without a status for an internal one.
 func asStatusError(err error) *StatusError {
 	if e, ok := errors.AsType[*StatusError](err); ok {
@@ -71,6 +78,9 @@ func asStatusError(err error) *StatusError {
 	}
 	if r, ok := errors.AsType[*action.Refusal](err); ok {
 		return Advise(r.Status, r.Advice())
+	}
+	if _, ok := errors.AsType[Outage](err); ok {
+		return Advise(http.StatusServiceUnavailable, gpu.AsAdvice(err)).RetryAfter("5")
 	}
 	return Advise(http.StatusInternalServerError, gpu.AsAdvice(err))
 }

@@ -49,7 +49,7 @@ func readBody(r *http.Request, shape action.Form, body any) (form url.Values, er
 }
 
 // readForm reads what a browser sends without a script, and makes a JSON object of its fields, in
-// which fields are lists and numbers as the action says. The field page says where the form is, and is no argument.
+// which fields are lists, numbers and switches as the action says. The field page says where the form is, and is no argument.
 func readForm(content string, shape action.Form) (form url.Values, object []byte, err error) {
 	bad := func(what string) (url.Values, []byte, error) {
 		return nil, nil, Refuse(http.StatusBadRequest, "the form "+what, "send it as a browser would")
@@ -69,6 +69,9 @@ func readForm(content string, shape action.Form) (form url.Values, object []byte
 			return bad("is not valid UTF-8")
 		case slices.Contains(shape.Numbers, name) && notNumber == nil && !math.IsNaN(n) && !math.IsInf(n, 0):
 			fields[name] = n
+		case slices.Contains(shape.Numbers, name) && values[0] == "": // a field that was left empty
+		case slices.Contains(shape.Switches, name) && (values[0] == "true" || values[0] == "false"):
+			fields[name] = values[0] == "true"
 		default:
 			fields[name] = values[0]
 		}

@@ -51,6 +51,12 @@ func (r Route) Strict() Route {
 	return r
 }
 
+// Open returns the route as one that is also there for people who have not signed in.
+func (r Route) Open() Route {
+	r.Needs = auth.Anyone
+	return r
+}
+
 // ProgramOnly returns the route as one that is about the program, and is not there for a single node.
 func (r Route) ProgramOnly() Route {
 	r.Whole = true
@@ -60,6 +66,13 @@ func (r Route) ProgramOnly() Route {
 // Page is an address for people.
 func Page(path string, h Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Needs: auth.Read, Answer: h}
+}
+
+// OpenPage is an address for people who may not have signed in.
+func OpenPage(path string, h Handler) Route {
+	r := Page(path, h)
+	r.Needs = auth.Anyone
+	return r
 }
 
 // LivePage is a page whose handler answers by [Kit.LiveHTML].

@@ -31,6 +31,9 @@ type Config struct {
 	Watch   Watch        // nil: nobody wants to know
 	// Identifier decides who makes a request; nil: [Owner].
 	Identifier Identifier
+	// SignIn is the path of the page to sign in, below the base path, to which browsers are led that ask for more than anyone may see;
+	// empty: there is none. It gets the path that was asked for as its parameter "to".
+	SignIn string
 	// MaxViewers is how many there may be in all, which the hub sees to; 0: 1000.
 	MaxViewers int
 }
@@ -109,9 +112,9 @@ func (s *Server) Handler() http.Handler { return s.wrap(s.mux) }
 // ownRoutes are those that belong to no room.
 func (s *Server) ownRoutes() []Route {
 	routes := []Route{
-		Page("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
-		Page("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
-		Page("/robots.txt", Constant(typeText, []byte(robots))),
+		OpenPage("/static/{path...}", s.asset(func(r *http.Request) string { return r.PathValue("path") })),
+		OpenPage("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
+		OpenPage("/robots.txt", Constant(typeText, []byte(robots))),
 		Page("/docs", s.docsPage()),
 		Page("/docs/events", rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
 		Page("/redoc", rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
@@ -122,7 +125,7 @@ func (s *Server) ownRoutes() []Route {
 		Read("/asyncapi.json", once(s.asyncAPI), contract.ClientDocuments, "getAsyncAPI", "Get the WebSocket protocol", Typed(typeJSON, "AsyncAPI 3.0.")),
 	}
 	if s.kit.BasePath != "" {
-		routes = append(routes, Page("", s.toBase))
+		routes = append(routes, Page("", s.toBase).Open())
 	}
 	return routes
 }

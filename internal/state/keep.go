@@ -124,7 +124,7 @@ func (f Folder) Write(name string, text []byte) error {
 	if err := atomic.WriteFile(f.file(name), bytes.NewReader(text)); err != nil {
 		return err
 	}
-	return syncFolder(string(f))
+	return SyncFolder(string(f))
 }
 
 // Remove removes a file, if there is one.
@@ -473,8 +473,8 @@ func (k *Keeper) writeOne(name string, state any) error {
 	return k.Shelf.Write(name, text)
 }
 
-// syncFolder makes sure that the disk knows the file's name; not on Windows.
-func syncFolder(name string) error {
+// SyncFolder makes sure that the disk knows the names of a folder's files; not on Windows.
+func SyncFolder(name string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -78,7 +78,8 @@ func LockFile(name string) (release func() error, holder string, err error) {
 }
 
 func lockFile(name string) (release func() error, holder string, err error) {
-	if info, err := os.Lstat(name); err == nil && info.Mode()&os.ModeSymlink != 0 {
+	info, missing := os.Lstat(name)
+	if missing == nil && info.Mode()&os.ModeSymlink != 0 {
 		return nil, "", fmt.Errorf("%s is a link to another file: remove it", name)
 	}
 	lock := flock.New(name, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600)) // which waits for no pipe
@@ -95,6 +96,11 @@ func lockFile(name string) (release func() error, holder string, err error) {
 	// This only tells people who has the lock: a full disk must not prevent a start.
 	host, _ := os.Hostname()
 	_ = os.WriteFile(name, fmt.Appendf(nil, held+"\n", owner(), host), 0o600)
+	if missing != nil {
+		if err := Bequeath(name); err != nil {
+			return nil, "", errors.Join(err, lock.Close())
+		}
+	}
 	return lock.Close, "", nil
 }
 

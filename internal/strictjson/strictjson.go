@@ -105,9 +105,12 @@ func mismatch(name string, err error) error {
 	if !ok {
 		return fail(Mismatch, "has a member %q that can't be read", name)
 	}
-	must := "text"
-	if wrong.Type.Kind() == reflect.Float64 {
-		must = "number"
+	must := "a text"
+	switch wrong.Type.Kind() {
+	case reflect.Float64, reflect.Int:
+		must = "a number"
+	case reflect.Bool:
+		must = "true or false"
 	}
-	return fail(Mismatch, "has a %s as %s, which must be a %s", wrong.Value, name, must)
+	return fail(Mismatch, "has a %s as %s, which must be %s", wrong.Value, name, must)
 }

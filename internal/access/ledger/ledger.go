@@ -2,8 +2,15 @@
 // items, and an append-only table of audit entries with a hash chain. All of it is in a file of the state directory, in a PostgreSQL
 // schema that several programs share, or in memory. Secrets never get here: callers store hashes.
 //
-// A [Ledger] has few calls, each with plain data, so that a helper process can carry them out. A disk that hangs then blocks the
-// helper and not the program.
+// A [Ledger] has few calls, each with plain data, so that a helper process can carry them out ([Apart]). A disk that hangs then blocks
+// the helper and not the program. [Later] opens a ledger when it is first used, and gives each call a time limit. [Cached] answers from
+// memory, so that requests cost no question to the database.
+//
+// # What the chain shows
+//
+// Each audit entry has a hash of the entry and of the hash before it. [Ledger.Verify] finds an entry that was changed, removed, added or
+// put elsewhere, and the removal of the newest entries, unless somebody also calculates all later hashes and the head anew: whoever can
+// write the database can do so. Only a head that was copied elsewhere earlier, such as to a system log, shows that.
 package ledger
 
 import (
@@ -22,35 +29,46 @@ type Ledger interface {
 	Named(ctx context.Context, kind, name string) (*Item, error)
 	// List returns the items of a kind, by ID; only those of an owner, if one is given. Expired ones are left out.
 	List(ctx context.Context, kind, owner string) ([]Item, error)
-	// Apply makes all the changes, or none of them. It returns [ErrConflict] if an item is not of the version that a change expects, or
-	// if a name is taken.
+	// Apply makes all the changes, or none of them. It returns [ErrConflict] if an item is not of the version that a change expects, if a
+	// name is taken, or if an item's owner is not there. After [ErrGone], the changes may have been made.
 	Apply(ctx context.Context, changes ...Change) error
-	// Revision counts the calls of Apply, of all programs that share the ledger. While it is the same, items are too.
+	// Revision counts the calls of Apply with a change that is not quiet, of all programs that share the ledger. While it is the same,
+	// items are too.
 	Revision(ctx context.Context) (int64, error)
-	// Append adds an audit entry, and sets its Number and Hash.
+	// Append adds an audit entry, and sets its Number, Time and Hash. Text that is too long for an entry is cut. After [ErrGone], the
+	// entry may have been added.
 	Append(ctx context.Context, e *Entry) error
 	// Entries returns audit entries, the newest first.
 	Entries(ctx context.Context, q Query) ([]Entry, error)
-	// Prune removes expired items, and audit entries from before a time. The hash of the last entry that was removed stays as the
-	// anchor of the chain. The zero time removes no entry.
+	// Prune removes expired items, and audit entries from before a time. Entries are removed from the beginning alone: one with an earlier
+	// time than the one before stays until that one goes. The hash of the last entry that was removed stays as the anchor of the chain.
+	// The zero time removes no entry.
 	Prune(ctx context.Context, before time.Time) error
 	// Verify reads the whole chain. Its error is a [*BrokenError] where an entry was changed or removed.
 	Verify(ctx context.Context) (Chain, error)
 	Close() error
 }
 
-// Errors of a ledger.
+// Errors of a ledger. Most errors that wrap ErrGone also have a [gpu.Advice].
 var (
-	ErrConflict = errors.New("somebody else has changed it meanwhile")
-	ErrGone     = errors.New("the ledger of accounts does not answer")
+	ErrConflict       = errors.New("somebody else has changed it meanwhile")
+	ErrGone     error = outage("the ledger of accounts does not answer")
 )
+
+// An outage is an error that will be over: package serve answers requests with 503.
+type outage string
+
+func (o outage) Error() string { return string(o) }
+
+// Outage implements serve.Outage.
+func (outage) Outage() {}
 
 // An Item is a document of a kind.
 type Item struct {
 	Kind    string          `json:"kind"`
 	ID      string          `json:"id"`
 	Name    string          `json:"name,omitempty"`    // unique among its kind; empty: it has none
-	Owner   string          `json:"owner,omitempty"`   // the ID of the item that it belongs to: it is removed with it
+	Owner   string          `json:"owner,omitempty"`   // the ID of the item that it belongs to, and with which it is removed; empty: none
 	Expires time.Time       `json:"expires,omitzero"`  // zero: never
 	Version int64           `json:"version,omitempty"` // counts its changes, from 1; 0 for a new one
 	Doc     json.RawMessage `json:"doc"`
@@ -62,6 +80,8 @@ type Change struct {
 	// Was is the version that the item must have: 0: it must not exist, [Any]: any.
 	Was    int64 `json:"was"`
 	Remove bool  `json:"remove,omitempty"` // the item, and all that it owns
+	// Quiet says that other programs need not learn of it at once, such as of the time at which a session was used last.
+	Quiet bool `json:"quiet,omitempty"`
 }
 
 // Any is a version that matches each item, and none.
@@ -98,9 +118,9 @@ type Query struct {
 
 // A Chain is the range of audit entries that there are.
 type Chain struct {
-	First, Last int64 // numbers; 0: there is none
-	Anchor      int64 // the number of the last entry that was removed; 0: none was
-	Head        string
+	First, Last int64  // numbers; 0: there is none
+	Anchor      int64  // the number of the last entry that was removed; 0: none was
+	Head        string // the hash of the last entry
 }
 
 // A BrokenError says where the chain does not hold.

@@ -12,12 +12,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
 // A database is a ledger in an SQL database.
 type database struct {
 	db      *sql.DB
 	dialect *dialect
+	place   string // the file or the server, for people
 	now     func() time.Time
 }
 
@@ -28,8 +32,13 @@ type dialect struct {
 	numbered bool
 	// lock makes transactions that change something wait for each other; empty: they do so by themselves.
 	lock string
+	// finishes says that a transaction that has begun is not given up when its context ends: it takes no time but that of the disk, which
+	// no context ends.
+	finishes bool
 	// taken reports whether an error says that a name or ID is taken.
 	taken func(error) bool
+	// explain says what an error means for people.
+	explain func(place string, err error) (what, try string)
 }
 
 // text returns the SQL with the dialect's placeholders.
@@ -66,6 +75,11 @@ func timeOf(micro int64) time.Time {
 	return time.UnixMicro(micro).UTC()
 }
 
+// storable reports whether each kind of database can have a text. Others are nobody's ID and name.
+func storable(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) || strings.ContainsRune(text, 0) })
+}
+
 // Get implements [Ledger].
 func (l *database) Get(ctx context.Context, kind, id string) (*Item, error) {
 	return l.one(ctx, "id = ?", kind, id)
@@ -77,6 +91,9 @@ func (l *database) Named(ctx context.Context, kind, name string) (*Item, error) 
 }
 
 func (l *database) one(ctx context.Context, where, kind, value string) (*Item, error) {
+	if value == "" || !storable(value) {
+		return nil, nil
+	}
 	found, err := l.items(ctx, "kind = ? AND "+where, kind, value)
 	if err != nil || len(found) == 0 {
 		return nil, err
@@ -89,35 +106,46 @@ func (l *database) List(ctx context.Context, kind, owner string) ([]Item, error)
 	if owner == "" {
 		return l.items(ctx, "kind = ?", kind)
 	}
-	return l.items(ctx, "kind = ? AND owner = ?", kind, owner)
+	return l.items(ctx, "kind = ? AND owner = ? AND owner <> ''", kind, owner)
 }
 
 func (l *database) items(ctx context.Context, where string, args ...any) (found []Item, err error) {
-	args = append(args, micro(l.now()))
-	rows, err := l.db.QueryContext(ctx, l.dialect.text("SELECT "+itemColumns+" FROM items WHERE "+where+" AND (expires = 0 OR expires > ?) ORDER BY id"), args...)
+	text := "SELECT " + itemColumns + " FROM items WHERE " + where + " AND (expires = 0 OR expires > ?) ORDER BY id"
+	rows, err := l.db.QueryContext(ctx, l.dialect.text(text), append(args, micro(l.now()))...)
 	if err != nil {
-		return nil, gone(err)
+		return nil, l.gone(ctx, err)
 	}
-	defer func() { err = errors.Join(err, gone(rows.Close())) }()
+	defer func() { err = errors.Join(err, l.gone(ctx, rows.Close())) }()
 	for rows.Next() {
 		var it Item
 		var name sql.NullString
 		var expires int64
 		var doc string
 		if err := rows.Scan(&it.Kind, &it.ID, &name, &it.Owner, &expires, &it.Version, &doc); err != nil {
-			return nil, gone(err)
+			return nil, l.gone(ctx, err)
 		}
 		it.Name, it.Expires, it.Doc = name.String, timeOf(expires), json.RawMessage(doc)
 		found = append(found, it)
 	}
-	return found, gone(rows.Err())
+	return found, l.gone(ctx, rows.Err())
 }
 
 // Apply implements [Ledger].
 func (l *database) Apply(ctx context.Context, changes ...Change) error {
-	return l.transact(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "UPDATE heads SET number = number + 1 WHERE name = 'revision'"); err != nil {
-			return gone(err)
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case c.Kind == "" || c.ID == "" || !storable(c.Kind, c.ID, c.Name, c.Owner):
+			return fmt.Errorf("%q is no item of the ledger", c.Kind+" "+c.ID)
+		case !c.Remove && (!json.Valid(c.Doc) || !utf8.Valid(c.Doc)):
+			return fmt.Errorf("the document of %s %s is not JSON", c.Kind, c.ID)
+		}
+	}
+	return l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if slices.ContainsFunc(changes, func(c Change) bool { return !c.Quiet }) {
+			if err := revise(ctx, tx); err != nil {
+				return err
+			}
 		}
 		for i := range changes {
 			if err := l.change(ctx, tx, &changes[i]); err != nil {
@@ -128,82 +156,140 @@ func (l *database) Apply(ctx context.Context, changes ...Change) error {
 	})
 }
 
+// revise says that items have changed.
+func revise(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "UPDATE heads SET number = number + 1 WHERE name = 'revision'")
+	return err
+}
+
 func (l *database) change(ctx context.Context, tx *sql.Tx, c *Change) error {
-	var version int64
-	var expires int64
+	now := micro(l.now())
+	var version, expires int64
 	err := tx.QueryRowContext(ctx, l.dialect.text("SELECT version, expires FROM items WHERE kind = ? AND id = ?"), c.Kind, c.ID).Scan(&version, &expires)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return gone(err)
+		return err
 	}
 	there := version
-	if expires > 0 && expires <= micro(l.now()) {
+	if expires > 0 && expires <= now {
 		there = 0 // what has expired is not there for anybody
 	}
 	if c.Was != Any && c.Was != there {
 		return ErrConflict
 	}
-	if c.Remove {
-		return l.remove(ctx, tx, c.Kind, c.ID)
+	if c.Remove || there < version {
+		if err := l.remove(ctx, tx, "SELECT CAST(? AS TEXT), CAST(? AS TEXT)", c.Kind, c.ID); err != nil || c.Remove {
+			return err
+		}
 	}
-	// Whoever has the name and has expired must not keep it.
-	if c.Name != "" {
-		_, err = tx.ExecContext(ctx, l.dialect.text("DELETE FROM items WHERE kind = ? AND name = ? AND id <> ? AND expires > 0 AND expires <= ?"),
-			c.Kind, c.Name, c.ID, micro(l.now()))
+	if c.Owner != "" {
+		var owners int
+		err := tx.QueryRowContext(ctx, l.dialect.text("SELECT COUNT(*) FROM items WHERE id = ? AND (expires = 0 OR expires > ?)"), c.Owner, now).Scan(&owners)
 		if err != nil {
-			return gone(err)
+			return err
+		}
+		if owners == 0 {
+			return ErrConflict
 		}
 	}
 	name := sql.NullString{String: c.Name, Valid: c.Name != ""}
+	if name.Valid { // whoever has the name and has expired must not keep it
+		err := l.remove(ctx, tx, "SELECT kind, id FROM items WHERE kind = ? AND name = ? AND id <> ? AND expires > 0 AND expires <= ?", c.Kind, c.Name, c.ID, now)
+		if err != nil {
+			return err
+		}
+	}
 	_, err = tx.ExecContext(ctx, l.dialect.text("INSERT INTO items ("+itemColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)"+
 		" ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, owner = excluded.owner, expires = excluded.expires, version = excluded.version, doc = excluded.doc"),
 		c.Kind, c.ID, name, c.Owner, micro(c.Expires), version+1, string(c.Doc))
 	if err != nil && l.dialect.taken(err) {
 		return ErrConflict
 	}
-	return gone(err)
+	return err
 }
 
-// remove removes an item and all that it owns.
-func (l *database) remove(ctx context.Context, tx *sql.Tx, kind, id string) error {
-	if _, err := tx.ExecContext(ctx, l.dialect.text("DELETE FROM items WHERE kind = ? AND id = ?"), kind, id); err != nil {
-		return gone(err)
-	}
-	_, err := tx.ExecContext(ctx, l.dialect.text("DELETE FROM items WHERE owner = ?"), id)
-	return gone(err)
+// remove removes the items whose kinds and IDs a query finds, and all that they own.
+func (l *database) remove(ctx context.Context, tx *sql.Tx, which string, args ...any) error {
+	_, err := tx.ExecContext(ctx, l.dialect.text(
+		"WITH RECURSIVE leaving (kind, id) AS ("+which+
+			" UNION SELECT items.kind, items.id FROM items JOIN leaving ON items.owner = leaving.id WHERE items.owner <> '')"+
+			" DELETE FROM items WHERE (kind, id) IN (SELECT kind, id FROM leaving)"), args...)
+	return err
 }
 
 // Revision implements [Ledger].
 func (l *database) Revision(ctx context.Context) (n int64, err error) {
 	err = l.db.QueryRowContext(ctx, "SELECT number FROM heads WHERE name = 'revision'").Scan(&n)
-	return n, gone(err)
+	return n, l.gone(ctx, err)
+}
+
+// mostText bounds each text of an audit entry, in bytes: people who have not signed in may write some of them.
+const mostText = 2 << 10
+
+// storedText is a text as an entry has it.
+func storedText(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\ufffd"), "\x00", "\ufffd")
+	if len(text) > mostText {
+		text = strings.ToValidUTF8(text[:mostText], "") + "…"
+	}
+	return text
+}
+
+// stored is an entry as the database has it.
+func (e *Entry) stored() Entry {
+	s := *e
+	for _, text := range []*string{&s.Action, &s.Principal, &s.Identity, &s.Way, &s.Address, &s.Target, &s.Node, &s.Asked, &s.Result, &s.Detail} {
+		*text = storedText(*text)
+	}
+	s.Time = s.Time.UTC().Truncate(time.Microsecond)
+	return s
 }
 
 // Append implements [Ledger].
 func (l *database) Append(ctx context.Context, e *Entry) error {
-	return l.transact(ctx, func(tx *sql.Tx) error {
-		number, hash, err := l.head(ctx, tx)
+	s := e.stored()
+	err := l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		last, hash, err := headOf(ctx, tx, "head")
 		if err != nil {
 			return err
 		}
-		e.Number, e.Time = number+1, e.Time.UTC().Truncate(time.Microsecond)
-		doc, err := json.Marshal(e)
+		s.Number = last + 1
+		doc, err := json.Marshal(&s)
 		if err != nil {
-			return fmt.Errorf("the audit entry can't be written: %w", err)
+			return &notStored{err}
 		}
-		e.Hash = link(hash, doc)
+		s.Hash = link(hash, doc)
 		_, err = tx.ExecContext(ctx, l.dialect.text("INSERT INTO audit (number, time, action, principal, target, node, result, doc, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"),
-			e.Number, micro(e.Time), e.Action, e.Principal, e.Target, e.Node, e.Result, string(doc), e.Hash)
-		return gone(err)
+			s.Number, micro(s.Time), s.Action, s.Principal, s.Target, s.Node, s.Result, string(doc), s.Hash)
+		if err != nil && l.dialect.taken(err) {
+			return &gpu.Advice{
+				What: fmt.Sprintf("no audit entry can be added, since somebody else has added number %d", s.Number),
+				Try:  "find out who with 'gpuwhy audit check', and restore the accounts and the audit from a backup", Err: fmt.Errorf("%w: %w", ErrGone, err),
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return l.setHead(ctx, tx, "head", s.Number, s.Hash)
 	})
+	if err == nil {
+		e.Number, e.Time, e.Hash = s.Number, s.Time, s.Hash
+	}
+	return err
 }
 
-// head is the number and the hash of the newest entry, or the anchor.
-func (l *database) head(ctx context.Context, tx *sql.Tx) (number int64, hash string, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1").Scan(&number, &hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = tx.QueryRowContext(ctx, "SELECT number, text FROM heads WHERE name = 'anchor'").Scan(&number, &hash)
-	}
-	return number, hash, gone(err)
+// A notStored error is of an entry that is no JSON.
+type notStored struct{ error }
+
+func (e *notStored) Error() string { return "the audit entry can't be written: " + e.error.Error() }
+
+func headOf(ctx context.Context, tx *sql.Tx, name string) (number int64, hash string, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT number, text FROM heads WHERE name = '"+name+"'").Scan(&number, &hash)
+	return number, hash, err
+}
+
+func (l *database) setHead(ctx context.Context, tx *sql.Tx, name string, number int64, hash string) error {
+	_, err := tx.ExecContext(ctx, l.dialect.text("UPDATE heads SET number = ?, text = ? WHERE name = ?"), number, hash, name)
+	return err
 }
 
 // link is the hash of an entry.
@@ -217,149 +303,241 @@ func link(before string, doc []byte) string {
 // Entries implements [Ledger].
 func (l *database) Entries(ctx context.Context, q Query) (found []Entry, err error) {
 	where, args := []string{"1 = 1"}, []any{}
-	equal := func(column, value string) {
-		if value != "" {
-			where, args = append(where, column+" = ?"), append(args, value)
+	only := func(condition string, value any, given bool) {
+		if given {
+			where, args = append(where, condition), append(args, value)
 		}
 	}
-	equal("principal", q.Principal)
-	equal("action", q.Action)
-	equal("target", q.Target)
-	equal("node", q.Node)
-	equal("result", q.Result)
-	if !q.From.IsZero() {
-		where, args = append(where, "time >= ?"), append(args, micro(q.From))
+	for column, value := range map[string]string{"principal": q.Principal, "action": q.Action, "target": q.Target, "node": q.Node, "result": q.Result} {
+		if !storable(value) {
+			return nil, nil
+		}
+		only(column+" = ?", value, value != "")
 	}
-	if !q.To.IsZero() {
-		where, args = append(where, "time < ?"), append(args, micro(q.To))
-	}
-	if q.Before > 0 {
-		where, args = append(where, "number < ?"), append(args, q.Before)
-	}
+	only("time >= ?", micro(q.From), !q.From.IsZero())
+	only("time < ?", micro(q.To), !q.To.IsZero())
+	only("number < ?", q.Before, q.Before > 0)
 	most := q.Most
 	if most <= 0 {
 		most = 100
 	}
 	text := "SELECT number, doc, hash FROM audit WHERE " + strings.Join(where, " AND ") + " ORDER BY number DESC LIMIT " + strconv.Itoa(most)
-	err = l.entries(ctx, text, args, func(number int64, doc, hash string) error {
-		var e Entry
-		if err := json.Unmarshal([]byte(doc), &e); err != nil {
-			return fmt.Errorf("audit entry %d can't be read: %w", number, err)
-		}
-		e.Hash = hash
-		found = append(found, e)
-		return nil
-	})
-	return found, err
-}
-
-func (l *database) entries(ctx context.Context, text string, args []any, each func(number int64, doc, hash string) error) (err error) {
 	rows, err := l.db.QueryContext(ctx, l.dialect.text(text), args...)
 	if err != nil {
-		return gone(err)
+		return nil, l.gone(ctx, err)
 	}
-	defer func() { err = errors.Join(err, gone(rows.Close())) }()
+	defer func() { err = errors.Join(err, l.gone(ctx, rows.Close())) }()
 	for rows.Next() {
 		var number int64
-		var doc, hash string
-		if err := rows.Scan(&number, &doc, &hash); err != nil {
-			return gone(err)
+		var doc string
+		var e Entry
+		if err := rows.Scan(&number, &doc, &e.Hash); err != nil {
+			return nil, l.gone(ctx, err)
 		}
-		if err := each(number, doc, hash); err != nil {
-			return err
+		if err := json.Unmarshal([]byte(doc), &e); err != nil {
+			return nil, changed(number)
 		}
+		found = append(found, e)
 	}
-	return gone(rows.Err())
+	return found, l.gone(ctx, rows.Err())
 }
+
+// atOnce is how many entries are verified or removed in one transaction: others can append in between.
+const atOnce = 1000
 
 // Prune implements [Ledger].
 func (l *database) Prune(ctx context.Context, before time.Time) error {
-	return l.transact(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, l.dialect.text("DELETE FROM items WHERE expires > 0 AND expires <= ?"), micro(l.now())); err != nil {
-			return gone(err)
-		}
-		if before.IsZero() {
-			return nil
-		}
-		// Entries are removed from the beginning alone: one whose time is wrong stays, with those after it.
-		var kept sql.NullInt64
-		if err := tx.QueryRowContext(ctx, l.dialect.text("SELECT MIN(number) FROM audit WHERE time >= ?"), micro(before)).Scan(&kept); err != nil {
-			return gone(err)
-		}
-		last, args := "SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1", []any{}
-		if kept.Valid {
-			last, args = "SELECT number, hash FROM audit WHERE number < ? ORDER BY number DESC LIMIT 1", []any{kept.Int64}
-		}
-		var number int64
-		var hash string
-		err := tx.QueryRowContext(ctx, l.dialect.text(last), args...).Scan(&number, &hash)
-		if errors.Is(err, sql.ErrNoRows) {
-			return nil
-		}
+	if err := l.removeExpired(ctx); err != nil || before.IsZero() {
+		return err
+	}
+	for more := true; more; {
+		err := l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			anchor, _, err := headOf(ctx, tx, "anchor")
+			if err != nil {
+				return err
+			}
+			last, hash := anchor, ""
+			page, err := l.page(ctx, tx, anchor)
+			for i := range page {
+				if page[i].time >= micro(before) {
+					break
+				}
+				last, hash = page[i].number, page[i].hash
+			}
+			if more = len(page) == atOnce && last == page[atOnce-1].number; err != nil || last == anchor {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, l.dialect.text("DELETE FROM audit WHERE number <= ?"), last); err != nil {
+				return err
+			}
+			return l.setHead(ctx, tx, "anchor", last, hash)
+		})
 		if err != nil {
-			return gone(err)
+			return err
 		}
-		if _, err := tx.ExecContext(ctx, l.dialect.text("DELETE FROM audit WHERE number <= ?"), number); err != nil {
-			return gone(err)
+	}
+	return nil
+}
+
+func (l *database) removeExpired(ctx context.Context) error {
+	return l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		now, expired := micro(l.now()), 0
+		err := tx.QueryRowContext(ctx, l.dialect.text("SELECT COUNT(*) FROM items WHERE expires > 0 AND expires <= ?"), now).Scan(&expired)
+		if err != nil || expired == 0 {
+			return err
 		}
-		_, err = tx.ExecContext(ctx, l.dialect.text("UPDATE heads SET number = ?, text = ? WHERE name = 'anchor'"), number, hash)
-		return gone(err)
+		if err := revise(ctx, tx); err != nil { // what they own goes with them
+			return err
+		}
+		return l.remove(ctx, tx, "SELECT kind, id FROM items WHERE expires > 0 AND expires <= ?", now)
 	})
+}
+
+// An auditRow is an entry with what its columns say of it.
+type auditRow struct {
+	number, time                            int64
+	action, principal, target, node, result string
+	doc, hash                               string
+}
+
+// page returns the entries after one, as many as are read at once.
+func (l *database) page(ctx context.Context, tx *sql.Tx, after int64) (page []auditRow, err error) {
+	rows, err := tx.QueryContext(ctx, l.dialect.text("SELECT number, time, action, principal, target, node, result, doc, hash FROM audit"+
+		" WHERE number > ? ORDER BY number LIMIT "+strconv.Itoa(atOnce)), after)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var r auditRow
+		if err := rows.Scan(&r.number, &r.time, &r.action, &r.principal, &r.target, &r.node, &r.result, &r.doc, &r.hash); err != nil {
+			return nil, err
+		}
+		page = append(page, r)
+	}
+	return page, rows.Err()
 }
 
 // Verify implements [Ledger].
 func (l *database) Verify(ctx context.Context) (c Chain, err error) {
-	err = l.db.QueryRowContext(ctx, "SELECT number, text FROM heads WHERE name = 'anchor'").Scan(&c.Anchor, &c.Head)
-	if err != nil {
-		return c, gone(err)
+	for more := true; more && err == nil; {
+		err = l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			anchor, hash, err := headOf(ctx, tx, "anchor")
+			if err != nil {
+				return err
+			}
+			c.Anchor = anchor
+			if anchor > c.Last || c.Last == 0 { // this is the first page, or somebody has removed entries meanwhile
+				c.Last, c.Head = anchor, hash
+			}
+			if c.First > 0 {
+				c.First = max(c.First, anchor+1)
+			}
+			page, err := l.page(ctx, tx, c.Last)
+			if err != nil {
+				return err
+			}
+			for i := range page {
+				if err := c.extend(&page[i]); err != nil {
+					return err
+				}
+			}
+			if more = len(page) == atOnce; more {
+				return nil
+			}
+			return c.ends(headOf(ctx, tx, "head"))
+		})
 	}
-	next := c.Anchor + 1
-	err = l.entries(ctx, "SELECT number, doc, hash FROM audit ORDER BY number", nil, func(number int64, doc, hash string) error {
-		var e Entry
-		switch {
-		case number != next:
-			return &BrokenError{next, fmt.Sprintf("audit entry %d is missing", next)}
-		case link(c.Head, []byte(doc)) != hash || json.Unmarshal([]byte(doc), &e) != nil || e.Number != number:
-			return &BrokenError{number, fmt.Sprintf("audit entry %d was changed, or one before it", number)}
-		}
-		if c.First == 0 {
-			c.First = number
-		}
-		c.Last, c.Head = number, hash
-		next++
-		return nil
-	})
+	if c.First == 0 || c.First > c.Last {
+		c.First, c.Last = 0, 0
+	}
 	return c, err
+}
+
+// extend adds the next entry to a chain that holds.
+func (c *Chain) extend(r *auditRow) error {
+	var e Entry
+	switch next := c.Last + 1; {
+	case r.number != next:
+		return missing(next)
+	case link(c.Head, []byte(r.doc)) != r.hash || json.Unmarshal([]byte(r.doc), &e) != nil:
+		return changed(r.number)
+	case auditRow{e.Number, micro(e.Time), e.Action, e.Principal, e.Target, e.Node, e.Result, r.doc, r.hash} != *r: // its columns, by which it is found
+		return changed(r.number)
+	}
+	if c.First == 0 {
+		c.First = r.number
+	}
+	c.Last, c.Head = r.number, r.hash
+	return nil
+}
+
+// ends compares the last entry with the head.
+func (c *Chain) ends(number int64, hash string, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case number > c.Last:
+		return missing(c.Last + 1)
+	case number < c.Last:
+		return &BrokenError{number + 1, fmt.Sprintf("audit entry %d was added by another program", number+1)}
+	case hash != c.Head:
+		return changed(number)
+	}
+	return nil
+}
+
+func missing(number int64) error {
+	return &BrokenError{number, fmt.Sprintf("audit entry %d is missing", number)}
+}
+
+func changed(number int64) error {
+	return &BrokenError{number, fmt.Sprintf("audit entry %d was changed, or the hash of the one before it", number)}
 }
 
 // Close implements [Ledger].
 func (l *database) Close() error { return l.db.Close() }
 
-func (l *database) transact(ctx context.Context, do func(*sql.Tx) error) (err error) {
-	tx, err := l.db.BeginTx(ctx, nil)
+// transact runs do as one transaction that nobody else's change overlaps.
+func (l *database) transact(ctx context.Context, do func(context.Context, *sql.Tx) error) (err error) {
+	conn, err := l.db.Conn(ctx)
 	if err != nil {
-		return gone(err)
+		return l.gone(ctx, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = tx.Rollback() // the error that led here is told
-		}
-	}()
+	defer func() { _ = conn.Close() }() // it goes back to the others
+	if l.dialect.finishes {
+		ctx = context.WithoutCancel(ctx)
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return l.gone(ctx, err)
+	}
+	defer func() { _ = tx.Rollback() }() // it does nothing after a commit
 	if l.dialect.lock != "" {
 		if _, err := tx.ExecContext(ctx, l.dialect.lock); err != nil {
-			return gone(err)
+			return l.gone(ctx, err)
 		}
 	}
-	if err := do(tx); err != nil {
-		return err
+	if err := do(ctx, tx); err != nil {
+		return l.gone(ctx, err)
 	}
-	return gone(tx.Commit())
+	return l.gone(ctx, tx.Commit())
 }
 
-// gone says of an error of the database that the ledger can't be reached.
-func gone(err error) error {
-	if err == nil || slices.ContainsFunc([]error{ErrConflict, ErrGone, context.Canceled}, func(known error) bool { return errors.Is(err, known) }) {
+// gone says of an error of the database that the ledger can't be reached. It leaves the ledger's own errors as they are.
+func (l *database) gone(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrGone) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrGone, err)
+	if broken, ok := errors.AsType[*BrokenError](err); ok {
+		return broken
+	}
+	if bad, ok := errors.AsType[*notStored](err); ok {
+		return bad
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	what, try := l.dialect.explain(l.place, err)
+	return &gpu.Advice{What: what, Try: try, Err: fmt.Errorf("%w: %w", ErrGone, err)}
 }

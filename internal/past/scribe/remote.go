@@ -31,8 +31,8 @@ const (
 )
 
 // Start returns a scribe that writes in a separate process. If none can be started, it logs that and returns the scribe of
-// [Here]; only Linux has such processes.
-func Start(dir string, log *slog.Logger) Scribe {
+// [Here]; only Linux has such processes. The kinds are those that the other process is given ([Serve]).
+func Start(dir string, log *slog.Logger, kinds Kinds) Scribe {
 	log = log.With("part", "scribe")
 	r := &remote{dir: dir, log: log, helper: helper.New(Name, []string{dir}, log)}
 	switch _, err := r.helper.Begin(); {
@@ -41,7 +41,7 @@ func Start(dir string, log *slog.Logger) Scribe {
 	case !errors.Is(err, errors.ErrUnsupported):
 		log.Warn("gpuwhy writes history and state in its own process, so a hanging disk can block it", "err", errors.Join(err, r.helper.Close(0)))
 	}
-	return Here(dir, log)
+	return Here(dir, log, kinds)
 }
 
 // remote is a scribe in another process.
@@ -246,6 +246,30 @@ func (r *remote) Open(ctx context.Context, d Database) (Store, error) {
 	return c, nil
 }
 
+// Other implements [Scribe].
+func (r *remote) Other(kind, file string) Other { return &otherThere{r, place{kind, file}} }
+
+// otherThere is a database of another kind in the other process.
+type otherThere struct {
+	*remote
+	place
+}
+
+// Call implements [Other].
+func (o *otherThere) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+	a, err := o.call(ctx, &request{Call: callOther, Kind: o.kind, File: o.file, Name: method, Text: args}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	return a.Text, nil
+}
+
+// Close implements [Other].
+func (o *otherThere) Close() error {
+	_, err := o.call(context.Background(), &request{Call: callShut, Kind: o.kind, File: o.file}, nil, nil)
+	return err
+}
+
 // Close implements [Scribe].
 func (r *remote) Close() error {
 	if r.calls.Load() > 0 { // which hang: they were waited for
@@ -254,12 +278,16 @@ func (r *remote) Close() error {
 	return r.helper.Close(goodbye)
 }
 
-// Serve is the other process: it carries out calls until the process that started it ends.
-func Serve(t *helper.Task) {
+// Serve returns what the other process does: it carries out calls until the process that started it ends.
+func Serve(kinds Kinds) func(*helper.Task) {
+	return func(t *helper.Task) { serve(t, kinds) }
+}
+
+func serve(t *helper.Task, kinds Kinds) {
 	debug.SetMemoryLimit(min(memoryLimit, debug.SetMemoryLimit(-1)))
 	state.OnBehalfOf(t.Owner)
 	go ownfile.Run(context.Background(), t.Log)
-	s := &server{local: &local{dir: t.Args[0], log: t.Log}, log: t.Log, begun: map[string]uint64{}}
+	s := &server{local: &local{dir: t.Args[0], log: t.Log, kinds: kinds}, log: t.Log, begun: map[string]uint64{}}
 	for {
 		conn, err := t.Accept()
 		if err != nil {

@@ -35,6 +35,8 @@ type Scribe interface {
 	Remove(name string) error
 	// Open opens a database. Several calls for one file return the same database.
 	Open(ctx context.Context, d Database) (Store, error)
+	// Other returns a database of another kind, which its first call opens.
+	Other(kind, file string) Other
 	// Pid is the id of the process that writes; 0: this process does, or there is none now.
 	Pid() int
 	// Close releases the folder. It returns [helper.ErrStuck] if the disk blocks the writer, which ends once the disk
@@ -55,20 +57,39 @@ type Store interface {
 	store.Outbox
 }
 
+// Other is a database of a kind that a scribe knows nothing about: it carries calls there, and answers back.
+type Other interface {
+	// Call does what a method names. What the arguments and the answer are is known to the kind. An error is one of the way there and
+	// back; what a call does may be done nevertheless.
+	Call(ctx context.Context, method string, args []byte) (answer []byte, err error)
+	// Close closes the database. The next call opens it again.
+	Close() error
+}
+
+// Kinds make databases of other kinds, by the name of the kind. They open no file.
+type Kinds map[string]func(file string) Other
+
 // Here returns a scribe that writes in this process.
-func Here(dir string, log *slog.Logger) Scribe { return &local{dir: dir, log: log} }
+func Here(dir string, log *slog.Logger, kinds Kinds) Scribe {
+	return &local{dir: dir, log: log, kinds: kinds}
+}
 
 // local is a scribe in this process.
 type local struct {
-	dir string
-	log *slog.Logger
+	dir   string
+	log   *slog.Logger
+	kinds Kinds
 
 	taking  sync.Mutex // held by the one who takes the folder
 	release func() error
 
-	mu    sync.Mutex
-	files map[string]*opened
+	mu     sync.Mutex
+	files  map[string]*opened
+	others map[place]Other
 }
+
+// A place is where a database of another kind is.
+type place struct{ kind, file string }
 
 // An opened database is one that is open, or being opened.
 type opened struct {
@@ -149,6 +170,56 @@ func (l *local) open(ctx context.Context, d Database) (*sqlite.Store, error) {
 		o.Store = s
 	}
 	return s, err
+}
+
+// Other implements [Scribe].
+func (l *local) Other(kind, file string) Other { return &otherHere{l, place{kind, file}} }
+
+// other returns a database of another kind.
+func (l *local) other(at place) (Other, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if o := l.others[at]; o != nil {
+		return o, nil
+	}
+	blank := l.kinds[at.kind]
+	if blank == nil {
+		return nil, fmt.Errorf("there is no kind of database %q", at.kind)
+	}
+	if l.others == nil {
+		l.others = map[place]Other{}
+	}
+	l.others[at] = blank(at.file)
+	return l.others[at], nil
+}
+
+// otherHere is a database of another kind that this process writes to.
+type otherHere struct {
+	*local
+	place
+}
+
+// Call implements [Other].
+func (o *otherHere) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+	if o.dir != "" {
+		if err := o.Take(ctx); err != nil {
+			return nil, err
+		}
+	}
+	to, err := o.other(o.place)
+	if err != nil {
+		return nil, err
+	}
+	return to.Call(ctx, method, args)
+}
+
+// Close implements [Other].
+func (o *otherHere) Close() error {
+	to, err := o.other(o.place)
+	if err != nil {
+		return err
+	}
+	return to.Close()
 }
 
 // shut closes a database, which is opened again when it is asked for.

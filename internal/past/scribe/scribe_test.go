@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if helper.Asked(os.Args) {
-		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){Name: Serve}))
+		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){Name: Serve(testKinds)}))
 	}
 	os.Exit(m.Run())
 }
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 // begin starts a process that writes to a folder, until the test ends.
 func begin(t testing.TB, dir string) *remote {
 	t.Helper()
-	r, ok := Start(dir, slog.New(slog.NewTextHandler(t.Output(), nil))).(*remote)
+	r, ok := Start(dir, slog.New(slog.NewTextHandler(t.Output(), nil)), testKinds).(*remote)
 	if !ok {
 		t.Fatal("no process can be started")
 	}
@@ -331,6 +331,77 @@ func BenchmarkRows(b *testing.B) {
 	st := openIn(b, begin(b, dir), file)
 	b.Run("all/apart", func(b *testing.B) { read(b, st, store.Query{Reuse: true}) })
 	b.Run("three/apart", func(b *testing.B) { read(b, st, three) })
+}
+
+// testKinds are databases that count their calls in a file.
+var testKinds = Kinds{"counter": func(file string) Other { return counter(file) }}
+
+type counter string
+
+// Call returns how many calls there were, and appends their texts to the file. "wait" waits for the end of its context.
+func (c counter) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+	if method == "wait" {
+		<-ctx.Done()
+	}
+	f, err := os.OpenFile(string(c), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(method + " " + string(args) + "\n")
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(string(c))
+}
+
+// Close leaves a trace.
+func (c counter) Close() error {
+	_, err := c.Call(context.Background(), "close", nil)
+	return err
+}
+
+// A database of another kind is in the other process: calls get there and back, errors too, and one that hangs ends for whoever waits.
+func TestOther(t *testing.T) {
+	dir := t.TempDir()
+	r := begin(t, dir)
+	o := r.Other("counter", filepath.Join(dir, "counter"))
+	if text, err := o.Call(t.Context(), "add", []byte("\x00é")); err != nil || string(text) != "add \x00é\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := o.Call(ctx, "wait", nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that nobody waits for: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := o.Call(ctx, "wait", nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a call that hangs: %v", err)
+	}
+	testkit.Until(t, "the hanging call ends there, too", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "counter"))
+		return err == nil && strings.HasSuffix(string(text), "wait \n")
+	})
+	if err := o.Close(); err != nil {
+		t.Error(err)
+	}
+	if text, err := o.Call(t.Context(), "add", nil); err != nil || !strings.HasSuffix(string(text), "close \nadd \n") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := r.Other("counter", dir).Call(t.Context(), "add", nil); err == nil {
+		t.Error("a folder can be written to")
+	}
+	if _, err := r.Other("nothing", "").Call(t.Context(), "add", nil); err == nil {
+		t.Error("an unknown kind has a database")
+	}
+	pid := r.Pid()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Until(t, "it answers again", func() bool {
+		_, err := o.Call(t.Context(), "add", nil)
+		return err == nil && r.Pid() != pid
+	})
 }
 
 // A folder is taken again after its process has ended, before anything needs it: no other program can have it for long.

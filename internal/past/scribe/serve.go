@@ -91,7 +91,13 @@ func (s *server) do(ctx context.Context, q *request, a *answer, w *sender) (err 
 		return s.Write(q.Name, q.Text)
 	case callRemove:
 		return s.Remove(q.Name)
+	case callOther:
+		a.Text, err = s.Other(q.Kind, q.File).Call(ctx, q.Name, q.Text)
+		return err
 	case callShut:
+		if q.Kind != "" {
+			return s.Other(q.Kind, q.File).Close()
+		}
 		return s.shut(q.File)
 	}
 	st, err := s.open(ctx, Database{File: q.File, Begun: func() {

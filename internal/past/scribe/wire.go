@@ -44,13 +44,15 @@ const (
 	callParcels
 	callRepack
 	callPosted
+	callOther
 )
 
 // A request has what its call needs.
 type request struct {
 	Call   call
+	Kind   string // of a database of another kind
 	File   string // of a database
-	Name   string // of a file or a document
+	Name   string // of a file, a document or a method
 	Text   []byte
 	Batch  *store.Batch
 	Query  *store.Query

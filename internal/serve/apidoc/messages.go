@@ -36,8 +36,8 @@ type Patch struct {
 // Refusal says why a message could not be served. The message changed nothing, and the connection
 // stays open.
 type Refusal struct {
-	Code    string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable"` // For programs.
-	Message string `json:"message"`                                                                 // For people; it may change.
+	Code    string `json:"code" enum:"bad_json,bad_request,unknown_event,rate_limited,unavailable,forbidden"` // For programs.
+	Message string `json:"message"`                                                                           // For people; it may change.
 	// The id of the message; missing if it had none or it could not be read.
 	ID messageID `json:"id,omitempty" unit:"any"`
 }

@@ -39,6 +39,8 @@ type Schema struct {
 	Additional any `json:"additionalProperties,omitempty"`
 	// Ignored says that the field is accepted and has no effect, as the tag ignored:"true" says.
 	Ignored bool `json:"-"`
+	// Secret says that nobody may read the value on a screen or in a record, as the tag secret:"true" says.
+	Secret bool `json:"-"`
 }
 
 // SchemaOf returns the schema of a struct, as the API's document has it.
@@ -320,7 +322,7 @@ func (s *schemas) field(owner reflect.Type, f reflect.StructField, name string) 
 	if schema.Ref != "" { // what stands beside a $ref is lost on some readers
 		schema = &Schema{AllOf: []*Schema{schema}}
 	}
-	schema.Ignored = f.Tag.Get("ignored") != ""
+	schema.Ignored, schema.Secret = f.Tag.Get("ignored") != "", f.Tag.Get("secret") == "true"
 	schema.Text = strings.TrimSpace(description)
 	schema.Description = schema.Text
 	if unit := innermost.Unit; unit != "" { // few readers show x-unit

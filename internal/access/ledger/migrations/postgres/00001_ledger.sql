@@ -11,6 +11,7 @@ CREATE TABLE items (
     PRIMARY KEY (kind, id),
     UNIQUE (kind, name)
 );
+CREATE INDEX items_by_id ON items (id);
 CREATE INDEX items_by_owner ON items (owner) WHERE owner <> '';
 CREATE INDEX items_by_end ON items (expires) WHERE expires > 0;
 
@@ -28,13 +29,14 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_time ON audit (time);
 
--- The revision counts changes of items. The anchor is the number and the hash of the last entry that was removed.
+-- The revision counts changes of items. The head is the number and the hash of the newest audit entry, and the anchor of the last one
+-- that was removed.
 CREATE TABLE heads (
     name TEXT PRIMARY KEY,
     number BIGINT NOT NULL,
     text TEXT NOT NULL
 );
-INSERT INTO heads VALUES ('revision', 0, ''), ('anchor', 0, '');
+INSERT INTO heads VALUES ('revision', 0, ''), ('head', 0, ''), ('anchor', 0, '');
 
 -- +goose Down
 DROP TABLE heads;

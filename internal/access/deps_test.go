@@ -1,3 +1,0 @@
-package access
-
-import _ "github.com/oauth2-proxy/mockoidc"

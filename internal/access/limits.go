@@ -1,0 +1,152 @@
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+)
+
+const (
+	// freeFailures may happen without a delay. After each further one the delay doubles, from a second to longestDelay.
+	freeFailures = 5
+	longestDelay = 15 * time.Minute
+	// forgiven is how long after the last failure all are forgotten.
+	forgiven = 24 * time.Hour
+	// places are how many counts of failures there are for names, and as many for addresses. Two that share one are counted together, so
+	// strangers can't fill the ledger.
+	places = 1 << 14
+	// deviceLife is how long a browser that has signed in is known, and mostDevices how many there are of a user.
+	deviceLife  = 365 * 24 * time.Hour
+	mostDevices = 20
+)
+
+// Attempts count failures to sign in, since the last success.
+type Attempts struct {
+	Failures int       `json:"failures"`
+	Last     time.Time `json:"last"`
+}
+
+// delay is how long after the last failure the next attempt is allowed.
+func (a *Attempts) delay() time.Duration {
+	if a.Failures < freeFailures {
+		return 0
+	}
+	return time.Duration(min(math.Exp2(float64(a.Failures-freeFailures)), longestDelay.Seconds())) * time.Second
+}
+
+// A Device is a browser that a user has signed in with before. Strangers who fail to sign in as the user do not delay it. Its ID is the
+// hash of its cookie.
+type Device struct {
+	Seen time.Time `json:"seen"`
+}
+
+// budgets are the IDs of the counts of failures that an attempt to sign in belongs to: those of the name and of the address, or that of the
+// device if the user has signed in with it before.
+func (r *Room) budgets(request *http.Request, name string) ([]string, error) {
+	place := func(kind, of string) string {
+		sum := sha256.Sum256([]byte(kind + "\n" + of))
+		return fmt.Sprintf("%s:%04x", kind, binary.BigEndian.Uint32(sum[:])%places)
+	}
+	ctx := request.Context()
+	device, err := r.device(request)
+	if err != nil {
+		return nil, err
+	}
+	if device != nil {
+		user, err := users.named(ctx, r.ledger, nameOf(name))
+		if err != nil {
+			return nil, err
+		}
+		if user != nil && user.ID == device.Owner {
+			return []string{"device:" + device.ID}, nil
+		}
+	}
+	return append(r.addressBudget(request, place), place("name", nameOf(name))), nil
+}
+
+func (r *Room) addressBudget(request *http.Request, place func(kind, of string) string) []string {
+	return []string{place("address", serve.Household(r.cfg.Address.TrustedProxies.Client(request)).String())}
+}
+
+// device is the browser of a request, if somebody has signed in with it; else nil.
+func (r *Room) device(request *http.Request) (*row[Device], error) {
+	cookie, err := request.Cookie(r.cookie(request, "-device"))
+	if err != nil {
+		return nil, nil //nolint:nilerr // the cookie is not there
+	}
+	return devices.get(request.Context(), r.ledger, hashOf(cookie.Value))
+}
+
+// affords returns a refusal while one of the budgets has a delay.
+func (r *Room) affords(ctx context.Context, budgets []string) error {
+	var wait time.Duration
+	for _, id := range budgets {
+		a, err := attempts.get(ctx, r.ledger, id)
+		if err != nil {
+			return err
+		}
+		if a != nil {
+			// If the clock was set back, nobody waits longer than the delay.
+			wait = max(wait, min(a.Value.delay(), a.Value.Last.Add(a.Value.delay()).Sub(r.cfg.Clock.Now())))
+		}
+	}
+	if wait <= 0 {
+		return nil
+	}
+	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
+	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" seconds, or use a passkey").RetryAfter(seconds)
+}
+
+// failed counts a failure.
+func (r *Room) failed(ctx context.Context, budgets []string) (err error) {
+	for _, id := range budgets {
+		err = errors.Join(err, r.retrying(func() error {
+			a, err := attempts.get(ctx, r.ledger, id)
+			if err != nil {
+				return err
+			}
+			if a == nil {
+				a = &row[Attempts]{Item: ledger.Item{ID: id}}
+			}
+			now := r.cfg.Clock.Now()
+			a.Value.Failures++
+			a.Value.Last, a.Expires = now.UTC(), now.Add(forgiven)
+			change, err := attempts.put(a)
+			if err != nil {
+				return err
+			}
+			return r.ledger.Apply(ctx, change)
+		}))
+	}
+	return err
+}
+
+// succeeded forgets the failures of a user or a device. Those of an address stay: whoever has an account could else guess the passwords of
+// others without a delay.
+func (r *Room) succeeded(ctx context.Context, budgets []string) error {
+	id := budgets[len(budgets)-1]
+	a, err := attempts.get(ctx, r.ledger, id)
+	if err != nil || a == nil {
+		return err
+	}
+	return r.ledger.Apply(ctx, attempts.remove(id))
+}
+
+// retrying calls f again while somebody else changes the same.
+func (r *Room) retrying(f func() error) (err error) {
+	for range 5 {
+		if err = f(); !errors.Is(err, ledger.ErrConflict) {
+			break
+		}
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
+	"github.com/gpuwhy/gpuwhy/internal/access/proxy"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+)
+
+// ProxySignIn says which proxies sign people in, and what those may do. Proxies on other machines are those that
+// [serve.Address].TrustedProxies names.
+type ProxySignIn struct {
+	proxy.Config
+	// Users are the users of this machine that a proxy on it runs as, over loopback and over a Unix socket. None: over loopback each user of
+	// the machine is believed if TrustedProxies has its address, and over a Unix socket nobody is.
+	Users []peer.UID
+	// Roles give roles to groups and people.
+	Roles []Grant
+	// Others is the role of people without a grant; empty: they are refused.
+	Others Role
+}
+
+const (
+	// metAgain is after how long without a request a person who comes by a proxy is recorded anew, and mostMet how many are remembered.
+	metAgain = 12 * time.Hour
+	mostMet  = 10_000
+)
+
+// byProxy is the way of people whom a trusted proxy has signed in.
+type byProxy struct {
+	*ProxySignIn
+	room   *Room
+	reader *proxy.Reader
+
+	mu  sync.Mutex
+	met map[string]meeting // by name
+}
+
+// A meeting is the last request of somebody.
+type meeting struct {
+	at    time.Time
+	role  Role
+	scope auth.Scope
+}
+
+func newByProxy(s *ProxySignIn, room *Room) *byProxy {
+	return &byProxy{ProxySignIn: s, room: room, reader: proxy.New(s.Config, room.cfg.Clock.Now), met: map[string]meeting{}}
+}
+
+// trusts reports whether a proxy that signs people in has sent a request.
+func (p *byProxy) trusts(request *http.Request) bool {
+	end := peer.FromContext(request.Context())
+	if len(p.Users) > 0 && end != nil && (end.Unix() || end.Loopback()) {
+		uid, err := end.UID()
+		return err == nil && slices.Contains(p.Users, uid)
+	}
+	return p.room.cfg.Address.TrustedProxies.Trusts(request)
+}
+
+// strip takes off a request whatever says who somebody is, unless the proxy that may say so has sent it.
+func (r *Room) strip(request *http.Request) {
+	if r.byProxy == nil || !r.byProxy.trusts(request) {
+		proxy.Strip(request.Header)
+	}
+}
+
+// Recognize implements [Way]. A proxy that has signed in nobody leads to nobody, whatever the kernel says about the proxy itself.
+func (p *byProxy) Recognize(request *http.Request) (auth.Principal, bool, error) {
+	if !p.trusts(request) {
+		return auth.Principal{}, false, nil
+	}
+	person, err := p.reader.Read(request)
+	if advice, is := errors.AsType[*gpu.Advice](err); is {
+		p.room.log.Warn("the header of a proxy was refused", "header", p.Header, "err", err)
+		return auth.Principal{}, true, serve.Refuse(http.StatusUnauthorized, advice.What, advice.Try)
+	}
+	if err != nil || person == nil {
+		return auth.Principal{}, true, err
+	}
+	role, scope, ok := granted(p.Roles, p.Others, person.Name, person.Groups)
+	who := auth.Principal{
+		Name: person.Name, Access: role.Access(), Audience: auth.Everything, Scope: scope, ID: "proxy:" + person.Name, Way: auth.Proxy, Address: p.client(request),
+	}
+	e := p.room.entry(request, "signIn", "done")
+	e.Principal, e.Identity, e.Way, e.Address, e.Target = who.Name, who.ID, string(auth.Proxy), who.Address, p.Header
+	if !ok {
+		e.Result, e.Detail = "refused", "there is no role for the person or the groups "+strings.Join(person.Groups, ", ")
+		return auth.Principal{}, true, errors.Join(errNoRole, p.meet(request.Context(), e, "", ""))
+	}
+	return who, true, p.meet(request.Context(), e, role, scope)
+}
+
+var errNoRole = serve.Refuse(http.StatusForbidden, "the proxy signed you in, but you may not use this gpuwhy", tryOwner)
+
+// client is where the browser is, by what the proxy says.
+func (p *byProxy) client(request *http.Request) string {
+	proxies := p.room.cfg.Address.TrustedProxies
+	if !proxies.Trusts(request) { // it is of this machine, and perhaps has no address
+		here := netip.MustParseAddr("127.0.0.1")
+		from := *request
+		from.RemoteAddr = netip.AddrPortFrom(here, 1).String()
+		proxies, request = append(slices.Clip(proxies), netip.PrefixFrom(here, 32)), &from
+	}
+	if a := proxies.Client(request); a.IsValid() {
+		return a.String()
+	}
+	return ""
+}
+
+// meet records the first request of a person, and the first with another role. What can't be recorded is refused.
+func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, role Role, scope auth.Scope) error {
+	now := p.room.cfg.Clock.Now()
+	p.mu.Lock()
+	last, known := p.met[e.Principal]
+	if known && last.role == role && last.scope == scope && now.Sub(last.at) < metAgain {
+		p.met[e.Principal] = meeting{now, role, scope}
+		p.mu.Unlock()
+		return nil
+	}
+	p.mu.Unlock()
+	e.After = roleText(role, scope)
+	if known {
+		e.Before = json.RawMessage(roleText(last.role, last.scope))
+	}
+	if err := p.room.cfg.Audit(ctx, e); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.met) >= mostMet {
+		clear(p.met)
+	}
+	p.met[e.Principal] = meeting{now, role, scope}
+	return nil
+}

@@ -1,0 +1,252 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
+	"github.com/gpuwhy/gpuwhy/internal/access/proxy"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+)
+
+func proxies(t *testing.T, list ...string) serve.Proxies {
+	t.Helper()
+	all, err := serve.ParseProxies(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// A spy is a way that recognizes nobody, and sees what says who somebody is.
+type spy struct{ saw []string }
+
+// Recognize implements [Way].
+func (s *spy) Recognize(r *http.Request) (auth.Principal, bool, error) {
+	for _, header := range proxy.Identities() {
+		if r.Header[header] != nil {
+			s.saw = append(s.saw, header)
+		}
+	}
+	return auth.Principal{}, false, nil
+}
+
+// signsIn makes a proxy sign people in.
+func signsIn(header string, change ...func(*ProxySignIn)) func(*Config) {
+	p := &ProxySignIn{
+		Config: proxy.Config{Header: header}, Others: Viewer,
+		Roles: []Grant{{Group: "gpu", Role: Operator, Scope: "node:a"}, {Group: "bosses", Role: Administrator}, {User: "root@example.org", Role: Administrator}},
+	}
+	if strings.HasPrefix(header, "Cf-") {
+		p.Issuer, p.Audience = "https://team.example", "tag"
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return func(cfg *Config) { cfg.Proxy = p }
+}
+
+// Nobody but the proxy can say who somebody is, with any header, on any way here, over HTTP and to the socket; and nothing behind the
+// decision gets to see that somebody has tried.
+func TestHeadersOfStrangers(t *testing.T) {
+	mine := peer.UID(os.Getuid()) //nolint:gosec // it is one of this system
+	uses := func(uid peer.UID) func(*ProxySignIn) { return func(p *ProxySignIn) { p.Users = []peer.UID{uid} } }
+	for _, header := range append(proxy.Headers(), "") {
+		for _, tt := range []struct {
+			name   string
+			listen string // the network
+			change func(*ProxySignIn)
+			trust  []string
+			comes  bool
+		}{
+			{name: "nobody is named", listen: "tcp"},
+			{name: "another address is named", listen: "tcp", trust: []string{"192.0.2.7"}},
+			{name: "another user of this machine is named", listen: "tcp", trust: []string{"127.0.0.1"}, change: uses(mine + 1)},
+			{name: "an address is named, and a Unix socket has none", listen: "unix", trust: []string{"127.0.0.1", "::1"}},
+			{name: "another user is named for a Unix socket", listen: "unix", trust: []string{"127.0.0.1"}, change: uses(mine + 1)},
+			{name: "the address is named", listen: "tcp", trust: []string{"127.0.0.1"}, comes: true},
+			{name: "the user is named", listen: "tcp", change: uses(mine), comes: true},
+			{name: "the user is named for a Unix socket", listen: "unix", change: uses(mine), comes: true},
+		} {
+			if header == "" && (tt.comes || tt.change != nil) || strings.HasPrefix(header, "Cf-") && tt.comes {
+				continue
+			}
+			watcher := new(spy)
+			r := newRig(t, func(cfg *Config) {
+				if header != "" {
+					changes := []func(*ProxySignIn){}
+					if tt.change != nil {
+						changes = append(changes, tt.change)
+					}
+					signsIn(header, changes...)(cfg)
+				}
+				cfg.Ways, cfg.Address.TrustedProxies = []Way{watcher}, proxies(t, tt.trust...)
+			})
+			get := listenOn(t, r, tt.listen)
+			for _, path := range []string{"/alerts", "/ws"} {
+				request := http.Header{"Accept": {"application/json"}, "X-Forwarded-For": {"198.51.100.7"}}
+				for _, identity := range proxy.Identities() {
+					request.Set(identity, "root@example.org")
+				}
+				code, said := get(path, request)
+				if tt.comes != (code != http.StatusUnauthorized) || tt.comes && path == "/alerts" && !strings.Contains(said, `"root@example.org"`) {
+					t.Errorf("%s, and %s from a stranger at %s: %d %s", tt.name, header, path, code, said)
+				}
+			}
+			if len(watcher.saw) > 0 {
+				t.Errorf("%s: %s gets through", tt.name, watcher.saw)
+			}
+		}
+	}
+}
+
+// listenOn serves the rig on a real listener, and returns what asks it.
+func listenOn(t *testing.T, r *rig, network string) func(path string, header http.Header) (code int, said string) {
+	t.Helper()
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(t.TempDir(), "s")
+	}
+	ln, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: r.handler, ConnContext: peer.NewContext, ReadHeaderTimeout: time.Minute}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ln) }()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, ln.Addr().String())
+	}}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		if err := errors.Join(s.Close(), <-done); !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return func(path string, header http.Header) (int, string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost:8003"+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = header
+		answer, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+}
+
+// by is a visitor whom a proxy has signed in.
+func (r *rig) by(address string, pairs ...string) *visitor {
+	v := r.visitor()
+	v.address = address
+	v.header = http.Header{"Accept": {"application/json"}}
+	for i := 0; i < len(pairs); i += 2 {
+		v.header.Add(pairs[i], pairs[i+1])
+	}
+	return v
+}
+
+func TestSignedInByAProxy(t *testing.T) {
+	r := newRig(t, signsIn("Remote-User"), func(cfg *Config) { cfg.Address.TrustedProxies = proxies(t, "10.0.0.0/8") })
+	const at = "10.0.0.5:4711"
+	who := r.by(at, "Remote-User", "anna", "Remote-Groups", "staff, gpu", "X-Forwarded-For", "203.0.113.9, 198.51.100.7, 10.0.0.9").who()
+	if who.Name != "anna" || who.Access != auth.Operate || who.Scope != "node:a" || who.Way != auth.Proxy || who.ID != "proxy:anna" || who.Address != "198.51.100.7" || who.Audience == "" {
+		t.Errorf("%+v", who)
+	}
+	if who := r.by(at, "Remote-User", "otto").who(); who.Access != auth.Read {
+		t.Errorf("%+v", who)
+	}
+	if who := r.by(at, "Remote-User", "root@example.org", "Remote-Groups", "gpu").who(); who.Access != auth.Administer {
+		t.Errorf("%+v", who)
+	}
+	for name, pairs := range map[string][]string{
+		"nobody":       nil,
+		"two":          {"Remote-User", "anna", "Remote-User", "root"},
+		"empty":        {"Remote-User", ""},
+		"a line break": {"Remote-User", "anna\nroot"},
+		"too long":     {"Remote-User", strings.Repeat("a", 300)},
+		"another one":  {"X-Forwarded-User", "root@example.org"},
+	} {
+		if w := r.by(at, pairs...).get("/alerts"); w.Code != http.StatusUnauthorized || name != "nobody" && name != "another one" && !strings.Contains(w.Body.String(), "Remote-User") {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+	if w := r.by(at).get("/sign-in"); w.Code != http.StatusOK {
+		t.Errorf("nobody can't sign in: %d", w.Code)
+	}
+}
+
+// A session and an API token say more than the proxy's silence; with roles alone, others are refused.
+func TestProxyAndSessions(t *testing.T) {
+	r := newRig(t, signsIn("Remote-User", func(p *ProxySignIn) { p.Others = "" }), func(cfg *Config) {
+		cfg.Address.TrustedProxies, cfg.Open, cfg.PlainSignIn = proxies(t, "10.0.0.5"), auth.Read, true
+	})
+	r.add("root", good, Administrator)
+	v := r.visitor()
+	v.address = "10.0.0.5:1"
+	if who := v.in("root", good).who(); who.Way != auth.Password || who.Access != auth.Administer {
+		t.Errorf("%+v", who)
+	}
+	if w := r.by("10.0.0.5:1", "Remote-User", "otto").get("/alerts"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "the proxy signed you in") {
+		t.Errorf("somebody without a role: %d %s", w.Code, w.Body)
+	}
+	if e := r.entries[len(r.entries)-1]; e.Result != "refused" || e.Principal != "otto" || e.Way != "proxy" {
+		t.Errorf("%+v", e)
+	}
+	if w := r.by("10.0.0.5:1").get("/alerts"); w.Code != http.StatusUnauthorized {
+		t.Errorf("a proxy without a person is let in as anyone: %d", w.Code)
+	}
+}
+
+// The first request of a person is recorded, and each change of the role, but not each request. What can't be recorded is refused.
+func TestMeetings(t *testing.T) {
+	var fails error
+	r := newRig(t, signsIn("Remote-User"), func(cfg *Config) {
+		cfg.Address.TrustedProxies = proxies(t, "10.0.0.5")
+		record := cfg.Audit
+		cfg.Audit = func(ctx context.Context, e *ledger.Entry) error {
+			if fails != nil {
+				return fails
+			}
+			return record(ctx, e)
+		}
+	})
+	come := func(want int, pairs ...string) {
+		t.Helper()
+		r.by("10.0.0.5:1", pairs...).get("/alerts")
+		if len(r.entries) != want {
+			t.Fatalf("%d entries, want %d: %+v", len(r.entries), want, r.entries)
+		}
+	}
+	come(1, "Remote-User", "anna")
+	come(1, "Remote-User", "anna")
+	come(2, "Remote-User", "otto")
+	come(3, "Remote-User", "anna", "Remote-Groups", "bosses")
+	if e := r.entries[2]; e.Action != "signIn" || e.Way != "proxy" || e.Principal != "anna" || !strings.Contains(string(e.Before), "viewer") || !strings.Contains(string(e.After), "administrator") {
+		t.Errorf("%+v", e)
+	}
+	r.later += metAgain + time.Minute
+	come(4, "Remote-User", "anna", "Remote-Groups", "bosses")
+	fails = errors.New("away")
+	if w := r.by("10.0.0.5:1", "Remote-User", "new").get("/alerts"); w.Code < 500 {
+		t.Errorf("somebody comes in unrecorded: %d", w.Code)
+	}
+}

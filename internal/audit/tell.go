@@ -1,0 +1,59 @@
+package audit
+
+import (
+	"encoding/json"
+	"log/slog"
+
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+)
+
+// A SystemLog takes a line about each entry.
+type SystemLog interface {
+	// Tell must not wait long: whoever acts waits for it.
+	Tell(line string) error
+}
+
+// tell tells the log of an entry, and the system log.
+func (r *Room) tell(e *ledger.Entry) {
+	var attrs []any
+	text := func(name, value string) {
+		if value != "" {
+			attrs = append(attrs, slog.String(name, value))
+		}
+	}
+	if e.Number > 0 {
+		attrs = append(attrs, slog.Int64("entry", e.Number))
+	}
+	text("action", e.Action)
+	text("result", e.Result)
+	text("by", e.Principal)
+	text("id", e.Identity)
+	text("way", e.Way)
+	text("address", e.Address)
+	text("target", e.Target)
+	text("node", e.Node)
+	text("asked", e.Asked)
+	for _, json := range []struct {
+		name string
+		text json.RawMessage
+	}{{"args", e.Args}, {"before", e.Before}, {"after", e.After}} {
+		if json.text != nil {
+			attrs = append(attrs, slog.Any(json.name, json.text))
+		}
+	}
+	text("detail", e.Detail)
+	if e.Of > 0 {
+		attrs = append(attrs, slog.Int64("of", e.Of))
+	}
+	r.log.Info("audit", attrs...)
+	if r.cfg.System == nil {
+		return
+	}
+	line, err := json.Marshal(e)
+	if err == nil {
+		err = r.cfg.System.Tell(string(line))
+	}
+	if err != nil {
+		r.log.Warn("the system log was not told of an entry", "entry", e.Number, "err", err)
+	}
+}
