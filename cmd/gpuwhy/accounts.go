@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/user"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"text/tabwriter"
@@ -22,7 +20,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/control"
-	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -57,10 +54,11 @@ type accountsFlags struct {
 	addressFlags
 	tokenFlags
 	stateFlags
+	ledgerFlags
 }
 
 func (f *accountsFlags) check() error {
-	return first(f.addressFlags.check, func() error { return f.stateFlags.check(true) })
+	return first(f.addressFlags.check, f.ledgerFlags.check, func() error { return f.stateFlags.check(true) })
 }
 
 // An accountCommand requests an action on accounts, tokens or sessions.
@@ -86,6 +84,9 @@ func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) 
 		return ask(running)
 	}
 	if f.StateDir == "" {
+		if f.Accounts != "" {
+			return f.alone(env, ask)
+		}
 		return &gpu.Advice{What: "accounts are kept in a state directory, and none is given", Try: "name that of the gpuwhy with --state-dir, or its address with --url", Err: f.notKept}
 	}
 	conn, err := control.Dial(env.ctx, f.StateDir)
@@ -106,26 +107,18 @@ func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) 
 	}
 }
 
-// alone has the accounts of a state directory with which no program runs.
+// alone has the accounts of a state directory with which no program runs, or those on a server.
 func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) (err error) {
-	if _, err := os.Stat(f.StateDir); errors.Is(err, os.ErrNotExist) && f.ownStateDir {
-		return &gpu.Advice{
-			What: fmt.Sprintf("no gpuwhy runs with %s, and the folder does not exist", f.StateDir),
-			Try:  "run this as the user who runs gpuwhy or as root, and name its folder with --state-dir",
-		}
-	}
 	d := &daemon{programFlags: new(programFlags)}
-	d.stateFlags = f.stateFlags
-	d.ownStateDir = false // a folder that can't be used is an error here
-	release, err := d.takeStateDir(env.log)
-	if err != nil {
-		return err
+	d.ledgerFlags = f.ledgerFlags
+	if f.Accounts == "" {
+		release, err := f.take(env, d)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, release()) }()
 	}
-	defer func() { err = errors.Join(err, release()) }()
-	accounts, err := openAccounts(env.ctx, d)
-	if err != nil {
-		return err
-	}
+	accounts := d.newLedger(env.log)
 	h, end, err := app.Accounts(access.Options{Ledger: accounts}, d.installation, env.log)
 	if err != nil {
 		return errors.Join(err, accounts.Close())
@@ -138,8 +131,17 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 	return ask(running)
 }
 
-func openAccounts(ctx context.Context, d *daemon) (ledger.Ledger, error) {
-	return ledger.OpenFile(ctx, filepath.Join(d.StateDir, "access.db"))
+// take takes the state directory for a command.
+func (f *accountsFlags) take(env *environment, d *daemon) (release func() error, err error) {
+	if _, err := os.Stat(f.StateDir); errors.Is(err, os.ErrNotExist) && f.ownStateDir {
+		return nil, &gpu.Advice{
+			What: fmt.Sprintf("no gpuwhy runs with %s, and the folder does not exist", f.StateDir),
+			Try:  "run this as the user who runs gpuwhy or as root, and name its folder with --state-dir",
+		}
+	}
+	d.stateFlags = f.stateFlags
+	d.ownStateDir = false // a folder that can't be used is an error here
+	return d.takeStateDir(env.log)
 }
 
 // commandUser is whoever runs a command on the files of gpuwhy: who can write them owns it.

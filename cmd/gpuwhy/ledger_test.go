@@ -180,7 +180,7 @@ func TestAccountsFlag(t *testing.T) {
 		"": "", "postgres://ann@db.example/gpuwhy": "", "postgresql://db.example/gpuwhy?sslmode=require": "", "sqlite": "must be the address", "/var/lib/gpuwhy": "must be the address",
 		"mysql://ann:hunter2@db/x": "must be the address", "postgres://ann:hunter2@[::1/x": "is invalid", "postgres://ann:hunter2@db/x?sslmode=hunter2": "is invalid",
 	} {
-		err := (&accountFlags{Accounts: address}).check()
+		err := (&ledgerFlags{Accounts: address}).check()
 		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--accounts") || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%q: %v, want %q", address, err, says)
 		}
@@ -200,5 +200,37 @@ func TestAccountsOnAServerThatIsAway(t *testing.T) {
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Accounts that a command of root makes while no gpuwhy runs belong to the owner of the state directory, with all files that the command leaves.
+func TestAccountsOfACommandOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	const service = 12345
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, service, service)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"user", "add", "ann", "--role=administrator"}, {"user", "list"}} {
+		var out, errs strings.Builder
+		if code := run(append(args, "--state-dir="+dir), &out, &errs); code != exitOK || !strings.Contains(out.String(), "ann") {
+			t.Fatalf("gpuwhy %s: status %d\n%s%s", args, code, &out, &errs)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != service || s.Gid != service || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s belongs to %d:%d and has mode %v", f.Name(), s.Uid, s.Gid, info.Mode())
+		}
 	}
 }
