@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/user"
@@ -84,10 +86,7 @@ func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) 
 		return ask(running)
 	}
 	if f.StateDir == "" {
-		if f.Accounts != "" {
-			return f.alone(env, ask)
-		}
-		return &gpu.Advice{What: "accounts are kept in a state directory, and none is given", Try: "name that of the gpuwhy with --state-dir, or its address with --url", Err: f.notKept}
+		return f.alone(env, ask)
 	}
 	conn, err := control.Dial(env.ctx, f.StateDir)
 	switch {
@@ -107,19 +106,27 @@ func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) 
 	}
 }
 
-// alone has the accounts of a state directory with which no program runs, or those on a server.
+// alone has the accounts of a state directory or a server with which no program runs here.
 func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) (err error) {
-	d := &daemon{programFlags: new(programFlags)}
-	d.ledgerFlags = f.ledgerFlags
-	if f.Accounts == "" {
-		release, err := f.take(env, d)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, release()) }()
+	if f.StateDir == "" && f.Accounts == "" {
+		return &gpu.Advice{What: "accounts are kept in a state directory, and none is given", Try: "name that of the gpuwhy with --state-dir, or its address with --url", Err: f.notKept}
 	}
+	if _, err := os.Stat(f.StateDir); f.StateDir != "" && errors.Is(err, os.ErrNotExist) && f.ownStateDir {
+		return &gpu.Advice{
+			What: fmt.Sprintf("no gpuwhy runs with %s, the default folder, and it does not exist", f.StateDir),
+			Try:  "run this as root or as the user who runs gpuwhy, and name its folder with --state-dir",
+		}
+	}
+	d := &daemon{programFlags: new(programFlags)}
+	d.stateFlags, d.ledgerFlags = f.stateFlags, f.ledgerFlags
+	d.ownStateDir = false // a folder that can't be used is an error here
+	release, err := d.takeStateDir(env.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, release()) }()
 	accounts := d.newLedger(env.log)
-	h, end, err := app.Accounts(access.Options{Ledger: accounts}, d.installation, env.log)
+	h, end, err := app.Accounts(access.Options{Ledger: accounts}, d.installation, slog.New(warnings{env.log.Handler()}))
 	if err != nil {
 		return errors.Join(err, accounts.Close())
 	}
@@ -131,18 +138,21 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 	return ask(running)
 }
 
-// take takes the state directory for a command.
-func (f *accountsFlags) take(env *environment, d *daemon) (release func() error, err error) {
-	if _, err := os.Stat(f.StateDir); errors.Is(err, os.ErrNotExist) && f.ownStateDir {
-		return nil, &gpu.Advice{
-			What: fmt.Sprintf("no gpuwhy runs with %s, and the folder does not exist", f.StateDir),
-			Try:  "run this as the user who runs gpuwhy or as root, and name its folder with --state-dir",
-		}
-	}
-	d.stateFlags = f.stateFlags
-	d.ownStateDir = false // a folder that can't be used is an error here
-	return d.takeStateDir(env.log)
+// warnings are those of a log: the audit has what a command does, and its answer says it.
+type warnings struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
 }
+
+// WithAttrs implements [slog.Handler].
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // commandUser is whoever runs a command on the files of gpuwhy: who can write them owns it.
 func commandUser() *auth.Principal {

@@ -151,6 +151,15 @@ func tell(w io.Writer, err error) {
 		}
 		return
 	}
+	if long, ok := errors.AsType[interface {
+		error
+		Lines() []string
+	}](err); ok {
+		for _, line := range long.Lines() {
+			fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(line))
+		}
+		return
+	}
 	text := err.Error()
 	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
 		text = advice.Text()
