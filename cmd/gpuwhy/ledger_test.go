@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,5 +233,35 @@ func TestAccountsOfACommandOfRoot(t *testing.T) {
 		if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != service || s.Gid != service || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s belongs to %d:%d and has mode %v", f.Name(), s.Uid, s.Gid, info.Mode())
 		}
+	}
+}
+
+// A program whose accounts are damaged starts, reads and shows. Health and whatever needs the accounts say what to do, and all is well once the
+// file is repaired.
+func TestAccountsOfAProgramThatAreDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, accountsFile)
+	if err := os.WriteFile(file, []byte("no accounts"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := aSimulation(t, dir)
+	p.part("access", "failed", "are damaged: stop gpuwhy and restore that file from a backup")
+	p.goesOn()
+	if status, _ := p.silence(); status != http.StatusServiceUnavailable {
+		t.Errorf("a silence that can't be recorded: status %d", status)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "no accounts" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	p.part("access", "ok")
+	if status, _ := p.silence(); status != http.StatusCreated && status != http.StatusAccepted {
+		t.Errorf("a silence: status %d", status)
+	}
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
 	}
 }
