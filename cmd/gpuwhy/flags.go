@@ -371,6 +371,7 @@ type programFlags struct {
 	deadlineFlags
 	keptFlags
 	ledgerFlags
+	auditFlags
 	retentionFlags
 	priceFlags
 	privacyFlags
@@ -384,7 +385,7 @@ type programFlags struct {
 func (f *programFlags) check(live bool) error {
 	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
 	if err := first(f.servingFlags.check, f.accessFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.ledgerFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+		f.brokerFlags.check, f.ledgerFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
 		return err
 	}
 	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})

@@ -91,6 +91,7 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 	share(len(d.helpers()))
 	options.History = d.newHistory(r, only(in), env.log)
 	var admitted admission
+	options.Audit = d.auditOptions(env.log)
 	if options.Access, admitted, err = env.newAccess(d, r); err != nil {
 		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close(), options.History.Close())
 	}
