@@ -187,7 +187,7 @@ func TestRevoked(t *testing.T) {
 		{"a user is removed", remove("user", "a"), "bob token picture ann-by-proxy local owner"},
 		{"a user is disabled", user(User{Name: "ann", Role: Operator, Scope: "node:gpu-1", Disabled: true}), "bob token picture ann-by-proxy local owner"},
 		{"a role is lowered", user(User{Name: "ann", Role: Viewer, Scope: "node:gpu-1"}), "bob token-of-ann token picture ann-by-proxy local owner"},
-		{"a role is raised", user(User{Name: "ann", Role: Administrator, Scope: "node:gpu-1"}), "bob token-of-ann token picture ann-by-proxy local owner"},
+		{"a role is raised, and with it what tokens show", user(User{Name: "ann", Role: Administrator, Scope: "node:gpu-1"}), "bob token picture ann-by-proxy local owner"},
 		{"a role is unknown", user(User{Name: "ann", Role: "root", Scope: "node:gpu-1"}), "bob token picture ann-by-proxy local owner"},
 		{"a scope changes", user(User{Name: "ann", Role: Operator}), "bob token-of-ann token picture ann-by-proxy local owner"},
 		{"a token may do less", func(t *testing.T) ledger.Change {
