@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -89,7 +90,7 @@ func (c *Client) explain(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case neterr.Refused(err):
+	case neterr.Refused(err), errors.Is(err, os.ErrNotExist): // of a Unix socket
 		advice.What, advice.Try = "no gpuwhy answers at "+c.Address(), "start it, or give its address"+c.hint()
 		advice.Err = errors.Join(ErrNobody, err)
 	case isName:

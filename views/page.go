@@ -31,6 +31,7 @@ type Input struct {
 	Causes   []explain.Cause          // causes behind the answer, in order; on a GPU's own page, of that GPU
 	BasePath string                   // path where the page is served; begins and ends with "/"
 	Root     string                   // path where gpuwhy is served with all nodes; empty for BasePath
+	Notices  []gpu.Advice             // what every page says of who may do what here
 	Health   string                   // address of gpuwhy's own health, which is not about a node
 	Asset    func(name string) string // returns the address of a file of package static
 	// Attribution returns who uses a device's memory, time and power; nil if

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -171,6 +172,12 @@ func newID() string {
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// HasAccounts reports whether somebody has an account that may sign in.
+func HasAccounts(ctx context.Context, l ledger.Ledger) (bool, error) {
+	all, err := users.list(ctx, l, "")
+	return slices.ContainsFunc(all, func(u *row[User]) bool { return !u.Value.Disabled }), err
 }
 
 // newCode returns a recovery code of 80 random bits: sixteen letters and digits in groups of four.

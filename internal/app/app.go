@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -178,6 +179,9 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 		a.parts = append(a.parts, recorded, access.New(access.Config{
 			Host: host, Options: *opt.Access, Address: opt.Address, Installation: opt.Installation, Audit: recorded.Append, Revoke: a.Hub.Revoke,
 		}))
+		if ln := opt.Access.Control; ln != nil {
+			a.parts = append(a.parts, &controlled{ln, strings.TrimSuffix(opt.BasePath, "/"), a.Handler, log})
+		}
 		record = recorded
 	}
 	kit := serve.NewKit(serve.Settings{

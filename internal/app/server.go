@@ -5,6 +5,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
@@ -38,6 +39,9 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if room := Find[*forecast.Room](a); room != nil {
 		foreseen.Forecaster = room
 	}
+	if room := Find[*access.Room](a); room != nil {
+		shown.Notices = room.Notices
+	}
 	if room := Find[*fleet.Room](a); room != nil {
 		shown.Member = room.Member
 	}
@@ -67,6 +71,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 		return err
 	}
 	a.viewers.routes, a.viewers.server = s, s.HTTPServer()
+	a.viewers.server.ConnContext = peer.NewContext
 	return nil
 }
 

@@ -64,6 +64,7 @@ type Site struct {
 	Forecasts Forecasts
 	Parts     func() map[string]contract.Part // how each part of the program does, by name
 	Costs     func() []gpu.Cost               // what calls to drivers took, the most in all first; it may be nil
+	Notices   func() []gpu.Advice             // what every page says of who may do what here; it may be nil
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
 	SignIn    func() bool                     // whether people can sign in; it may be nil
@@ -105,6 +106,7 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 		Health:   s.Kit.Root() + "api/health",
 		Asset:    s.URL,
 		Now:      s.Kit.Clock.Now(),
+		Notices:  s.notices(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
 			p, _ := find(d)
 			return p.Attribution
@@ -127,6 +129,13 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 			return p.Why.Next
 		},
 	}
+}
+
+func (s *Site) notices() []gpu.Advice {
+	if s.Notices == nil {
+		return nil
+	}
+	return s.Notices()
 }
 
 // Listing is what a page at a path is made of that lists what the newest Moments have of what a request is about.

@@ -22,17 +22,15 @@ type hostRules struct {
 	last atomic.Pointer[string]
 }
 
+// UnixSocket returns the path of an address to listen on that is a Unix socket, "unix:PATH".
+func UnixSocket(listen string) (path string, is bool) { return strings.CutPrefix(listen, "unix:") }
+
 func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return nil, err
-	}
-	name, address := hostName(host)
-	rules := &hostRules{anyAddress: host == "" || address.IsUnspecified(), names: []string{"localhost", "*.localhost"}}
-	if !rules.anyAddress {
-		rules.names = append(rules.names, name)
-	} else if name, _ := hostName(hostname); name != "" {
-		rules.names = append(rules.names, name, name+".local") // the second is its name in multicast DNS
+	rules := &hostRules{names: []string{"localhost", "*.localhost"}}
+	if _, unix := UnixSocket(listen); !unix {
+		if err := rules.addOwn(listen, hostname); err != nil {
+			return nil, err
+		}
 	}
 	names, err := ParseHosts(allow)
 	if err != nil {
@@ -40,6 +38,22 @@ func newHostRules(listen, hostname string, allow []string) (*hostRules, error) {
 	}
 	rules.names = append(rules.names, names...)
 	return rules, nil
+}
+
+// addOwn adds the names under which an address is reached that the server listens on.
+func (h *hostRules) addOwn(listen, hostname string) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return err
+	}
+	name, address := hostName(host)
+	h.anyAddress = host == "" || address.IsUnspecified()
+	if !h.anyAddress {
+		h.names = append(h.names, name)
+	} else if name, _ := hostName(hostname); name != "" {
+		h.names = append(h.names, name, name+".local") // the second is its name in multicast DNS
+	}
+	return nil
 }
 
 // ParseHosts reads names of hosts, "*.name" for all below one, and addresses, with or without a port. They are returned as requests

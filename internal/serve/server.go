@@ -50,7 +50,8 @@ type Address struct {
 	// "-._~/". A trailing slash does not matter; it may be empty.
 	BasePath string
 	// Listen is the address that the server listens on, "host:port". Requests may name its host. If
-	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname.
+	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname. Or it is a
+	// Unix socket, "unix:PATH".
 	Listen   string
 	Hostname string // the machine's own name; empty where it has none
 	// AllowHosts are more names and addresses that requests may name, such as "gpu.example.org", or
