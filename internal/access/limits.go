@@ -105,7 +105,7 @@ func (r *Room) affords(ctx context.Context, budgets []string) error {
 		return nil
 	}
 	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" seconds").RetryAfter(seconds)
+	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" s").RetryAfter(seconds)
 }
 
 // failed counts a failure.

@@ -46,7 +46,7 @@ const nobody = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAA
 var errCrowded = serve.Refuse(http.StatusServiceUnavailable, "too many people are signing in at this moment", "try again in a few seconds").RetryAfter("3")
 
 // A hasher hashes passwords, one at a time, since each takes [hashing].Memory. It collects the garbage of each before the next, so that many
-// in a row take hardly more than one. Many goroutines may call it.
+// in a row take no more than two. Many goroutines may call it.
 type hasher struct {
 	turn    chan struct{} // has a value while somebody hashes
 	waiting atomic.Int32
