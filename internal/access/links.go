@@ -67,6 +67,13 @@ func (r *Room) administered(ctx context.Context) (bool, error) {
 // resetLink returns the address of a page on which a user can choose a new password, below the server's address, such as "/reset?link=…".
 // It works once, for 15 minutes.
 func (r *Room) resetLink(ctx context.Context, userID string) (string, error) {
+	user, err := users.get(ctx, r.ledger, userID)
+	if err != nil {
+		return "", err
+	}
+	if user != nil && user.Value.Provider != "" {
+		return "", errVouched
+	}
 	return r.newLink(ctx, "/reset", ledger.Item{Owner: userID})
 }
 

@@ -211,8 +211,11 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 	}
 	e := r.entry(request, "signIn", "done")
 	e.Way = string(way)
-	if user == nil || user.Value.Disabled {
+	if user == nil || user.Value.Disabled || user.Value.vouchedElsewhere(way) {
 		e.Result, e.Detail = "refused", "disabled"
+		if user != nil && !user.Value.Disabled {
+			e.Detail = "signs in with the provider " + user.Value.Provider + " alone"
+		}
 		if user != nil {
 			e.Principal, e.Identity = user.Value.Name, identityOf(user.ID)
 		}
