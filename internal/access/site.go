@@ -28,7 +28,7 @@ const SignInPath = "/sign-in"
 // A Shell fills in what every page shows.
 type Shell interface {
 	// Input is what a page of a node is made of, or of all if the name is empty.
-	Input(f *insight.Fleet, node string) views.Input
+	Input(ctx context.Context, f *insight.Fleet, node string) views.Input
 	// Plain is what a page without readings is made of.
 	Plain() views.Site
 }
@@ -161,17 +161,6 @@ func refuse(w http.ResponseWriter, request *http.Request, err error, page func(v
 	_, advice := serve.AsRefusal(err)
 	return serve.RefuseWith(w, request, err, page(views.Trouble{What: advice.What, Try: advice.Try}))
 }
-
-// plainSignIn refuses secrets that would cross a network for everybody to read.
-func (r *Room) plainSignIn(request *http.Request) error {
-	if r.cfg.PlainSignIn || r.secure(request) || r.cfg.Address.TrustedProxies.Client(request).IsLoopback() {
-		return nil
-	}
-	return errPlain
-}
-
-var errPlain = serve.Refuse(http.StatusForbidden, "a password would cross the network unencrypted",
-	"open gpuwhy over HTTPS: see --tls-cert, --tls-self-signed and --trusted-proxy; or start it with --allow-plain-sign-in on a network that you trust")
 
 func (s *Site) signInView(request *http.Request, code bool) views.SignInPage {
 	query := request.URL.Query()
@@ -408,7 +397,7 @@ func (s *Site) young(session *row[Session]) bool {
 
 func (s *Site) accountView(request *http.Request) (views.AccountPage, error) {
 	who, query := auth.FromRequest(request), request.URL.Query()
-	p := views.AccountPage{Input: s.Shell.Input(s.Kit.Latest(request), ""), Name: who.Name, Way: wayTexts[who.Way], Least: leastPassword, Notice: notices[query.Get("done")]}
+	p := views.AccountPage{Input: s.Shell.Input(request.Context(), s.Kit.Latest(request), ""), Name: who.Name, Way: wayTexts[who.Way], Least: leastPassword, Notice: notices[query.Get("done")]}
 	p.Choices = views.Choices{Path: p.BasePath + "account", Asked: query}
 	user, session, err := s.own(request)
 	if errors.Is(err, errNoAccount) {
