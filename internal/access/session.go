@@ -85,10 +85,8 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 // newManager is the session library, with sessions in the ledger. It makes the secrets and gives each session a new one when it begins;
 // limits are those of the ledger's items.
 func newManager(l ledger.Ledger) *scs.SessionManager {
-	m := scs.New()
-	m.Lifetime, m.IdleTimeout = absoluteLimit, idleLimit
-	m.Store, m.Codec = sessionStore{l}, sessionCodec{}
-	return m
+	// [scs.New] would also start a goroutine, for sessions in memory.
+	return &scs.SessionManager{Lifetime: absoluteLimit, IdleTimeout: idleLimit, Store: sessionStore{l}, Codec: sessionCodec{}}
 }
 
 // sessionValue is the only value of a session for the library: a [Session].
@@ -262,6 +260,7 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 		if err != nil {
 			return err
 		}
+		change.Quiet = true
 		return r.ledger.Apply(ctx, change)
 	})
 }
