@@ -81,6 +81,7 @@ type AccountPage struct {
 	Input
 	Name, Role string
 	Way        string // how the user has signed in
+	Provider   string // which vouches for the user, who has no password or passkey here; empty: none does
 	SignedIn   bool   // else the user has no account: the machine or a proxy says who it is
 	Password   bool   // the user has one
 	NeedsOld   bool   // to change it
@@ -135,7 +136,9 @@ func agentText(agent string) string {
 	return clean(Browser(agent), longestName)
 }
 
-func leastText(n int) string { return "At least " + strconv.Itoa(n) + " characters. A few words are easy to remember." }
+func leastText(n int) string {
+	return "At least " + strconv.Itoa(n) + " characters. A few words are easy to remember."
+}
 
 func codesText(n int) string {
 	switch n {

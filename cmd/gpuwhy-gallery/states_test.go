@@ -125,6 +125,18 @@ var arrived = map[string]string{
 	"past-off":      `d.getElementById("past-trouble").textContent.includes("without --history off")`,
 	"past-words":    `d.body.innerText.includes("is not a span of time") && d.getElementById("past-trouble").textContent.includes("Write it like") && d.querySelector("[name=from]").value === "soon"`,
 
+	"sign-in":         `d.querySelectorAll("main li a.btn").length === 2 && d.querySelector("[name=password]").checkVisibility() && d.querySelector("#passkey button").checkVisibility()`,
+	"sign-in-wrong":   `d.getElementById("trouble").textContent.includes("wrong") && d.querySelector("[name=name]").value === "ann"`,
+	"sign-in-code":    `d.querySelector("[name=code]").checkVisibility() && d.querySelector("[name=password]") === null`,
+	"setup":           `d.querySelector("h1").textContent.includes("first administrator") && d.querySelector("[name=password]").minLength === 15`,
+	"reset":           `d.querySelector("[name=name]").readOnly && d.querySelector("[name=password]").checkVisibility()`,
+	"link-used":       `d.querySelector("form") === null && d.getElementById("trouble").textContent.includes("does not work any more")`,
+	"account":         `d.querySelectorAll("#passkeys li").length === 2 && d.querySelectorAll("#sessions li").length === 3 && d.getElementById("add-passkey").checkVisibility() && d.querySelector(".account-link").textContent === "Account"`,
+	"account-old":     `d.querySelector("[name=old]").checkVisibility() && d.getElementById("add-passkey") === null && d.getElementById("notice") !== null`,
+	"account-codes":   `d.querySelectorAll("#new-codes code").length === 4`,
+	"account-refused": `d.getElementById("trouble").textContent.includes("15 characters")`,
+	"account-without": `d.querySelectorAll("main form").length === 0 && d.body.innerText.includes("from this machine")`,
+
 	"nodes":           follows("live") + ` && d.querySelectorAll("tbody tr").length === 12`,
 	"about":           follows("live") + ` && d.querySelectorAll(".about dl").length > 2 && !d.getElementById("about-kind").checkVisibility()`,
 	"about-simulated": follows("live") + ` && d.getElementById("about-kind").checkVisibility()`,

@@ -21,10 +21,16 @@ func TestRoutesDeclareAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range s.Routes() {
-		if r.Needs < auth.Read || r.Needs > auth.Administer {
+		if r.Needs == auth.Anyone {
+			if r.Method != http.MethodGet {
+				t.Errorf("everybody may %s %s", r.Method, r.Path)
+			}
+			continue
+		}
+		if r.Needs < auth.Metrics || r.Needs > auth.Administer {
 			t.Errorf("%s %s declares no access", r.Method, r.Path)
 		}
-		if reads := r.Needs == auth.Read; reads != (r.Method == http.MethodGet) {
+		if reads := r.Needs <= auth.Read; reads != (r.Method == http.MethodGet) {
 			t.Errorf("%s %s needs access %d", r.Method, r.Path, r.Needs)
 		}
 	}
@@ -37,7 +43,7 @@ func TestAccessIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for access, want := range map[auth.Access]int{-1: 403, 0: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
+	for access, want := range map[auth.Access]int{-1: 403, 0: 401, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access}))
 		w := httptest.NewRecorder()
@@ -58,6 +64,9 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 	}
 	st.Show(t, fixture.Workstation())
 	for _, r := range s.Routes() {
+		if r.Needs == auth.Anyone {
+			continue
+		}
 		path := strings.NewReplacer("{$}", "", "{path...}", "icon.svg", "{id}", "0", "{cluster}", "local", "{node}", "node").Replace(r.Path)
 		for _, prefix := range []string{"", "/node/" + fixture.Workstation().Node} {
 			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: r.Needs - 1}} {
@@ -67,8 +76,12 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				s.Mux().ServeHTTP(w, asked)
-				if w.Code != http.StatusForbidden {
-					t.Errorf("%s %s%s by %+v: status %d", r.Method, prefix, path, who, w.Code)
+				want := http.StatusForbidden
+				if who == nil || *who == (auth.Principal{}) {
+					want = http.StatusUnauthorized
+				}
+				if w.Code != want {
+					t.Errorf("%s %s%s by %+v: status %d, want %d", r.Method, prefix, path, who, w.Code, want)
 				}
 			}
 		}
