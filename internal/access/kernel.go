@@ -204,11 +204,10 @@ func (p *unnamedProxy) recent(now time.Time) bool {
 }
 
 func (p *unnamedProxy) advice() *gpu.Advice {
-	try := "--trusted-proxy 127.0.0.1,::1"
+	try := "if it is your proxy, start gpuwhy with --trusted-proxy 127.0.0.1,::1; otherwise find out which program it is"
 	if p.unix {
-		try = "have it connect to a --listen address of the loopback network, and name it with " + try
-	} else {
-		try = "if it is your proxy, start gpuwhy with " + try + "; otherwise find out which program it is"
+		try = "if it is your proxy, have it connect to an address such as --listen 127.0.0.1:8003, and start gpuwhy with --trusted-proxy 127.0.0.1; " +
+			"or have it sign people in, with --proxy-sign-in and --proxy-user"
 	}
 	return &gpu.Advice{
 		What: "a program of " + p.user + " on this machine passes on requests of others, and nobody has named it as a trusted proxy. Whoever comes through it may read at most", Try: try,
