@@ -93,11 +93,8 @@ func passedOn(r *http.Request) bool {
 
 type passedKey struct{}
 
-// withPassed returns the request so that [passedOn] still knows of headers that are taken off.
+// withPassed returns the request so that [passedOn] knows of headers that were taken off.
 func withPassed(r *http.Request) *http.Request {
-	if !passedOn(r) {
-		return r
-	}
 	return r.WithContext(context.WithValue(r.Context(), passedKey{}, true))
 }
 

@@ -20,9 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
@@ -270,4 +272,41 @@ func BenchmarkRecognize(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// A header that says who somebody is comes from a proxy too, although it is taken off before anybody believes it.
+func TestStrippedHeader(t *testing.T) {
+	l, err := ledger.InMemory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	room := access.New(access.Config{
+		Host: part.Host{Log: log}, Options: access.Options{Ledger: l, Ways: []access.Way{access.NewKernel(access.KernelConfig{Loopback: true, Log: log})}},
+	})
+	defer room.Close()
+	where := judged(t, identifying{room}, "tcp", "127.0.0.1:0")
+	for header, want := range map[string]string{"Remote-User": "nobody <nil>", "X-Auth-Request-User": "nobody <nil>", "Tailscale-User-Login": "nobody <nil>", "X-Other": "administer " + ownName(t)} {
+		got := ask(t, os.Getuid(), "tcp", where, http.Header{header: {"root"}})
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("with %s: %q, want %q", header, got, want)
+		}
+	}
+}
+
+func ownName(t *testing.T) string {
+	t.Helper()
+	self, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self.Username
+}
+
+// identifying is a whole room as a way.
+type identifying struct{ *access.Room }
+
+func (r identifying) Recognize(request *http.Request) (auth.Principal, bool, error) {
+	who, err := r.Identify(nil, request)
+	return who, who != (auth.Principal{}), err
 }
