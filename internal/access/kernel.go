@@ -69,7 +69,7 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 	if !p.owner && k.cfg.OwnersOnly {
 		return who, false, nil
 	}
-	who = auth.Principal{Access: auth.Read, Audience: auth.Everything, Way: auth.Local}
+	who = auth.Principal{Access: auth.Read, Audience: p.audience, Way: auth.Local}
 	if p.owner {
 		who = auth.LocalOwner()
 	}
@@ -100,11 +100,12 @@ func withPassed(r *http.Request) *http.Request {
 
 // A localUser is a user of this machine.
 type localUser struct {
-	id      string // of the principal
-	name    string
-	owner   bool
-	until   time.Duration // when the group database is asked again, by the clock
-	looking chan struct{} // closed when it has answered; nil: it is not being asked
+	id       string // of the principal
+	name     string
+	owner    bool
+	audience auth.Audience // of one who is no owner: the user's own command lines whole, and of others the names of programs
+	until    time.Duration // when the group database is asked again, by the clock
+	looking  chan struct{} // closed when it has answered; nil: it is not being asked
 }
 
 const (
@@ -125,7 +126,7 @@ func (k *Kernel) find(uid peer.UID) localUser {
 		if len(k.people) >= mostPeople {
 			clear(k.people)
 		}
-		p = &localUser{id: fmt.Sprint("uid:", uid)}
+		p = &localUser{id: fmt.Sprint("uid:", uid), audience: ownCommands(fmt.Sprint(uid))}
 		k.people[uid] = p
 	}
 	if now := k.cfg.Clock.Elapsed(); p.name != "" && now < p.until {
@@ -146,7 +147,7 @@ func (k *Kernel) find(uid peer.UID) localUser {
 		defer k.mu.Unlock()
 		return *p
 	case <-late.C:
-		return localUser{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid)}
+		return localUser{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid), audience: ownCommands("")}
 	}
 }
 
@@ -157,21 +158,26 @@ func (k *Kernel) look(uid peer.UID, p *localUser) {
 	name, owner := k.ask(uid)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if name == "" { // processes of such a user show the number
+		name = fmt.Sprint("user ", uid)
+	} else {
+		p.audience = ownCommands(name)
+	}
 	p.name, p.owner, p.until = name, owner, k.cfg.Clock.Elapsed()+forgetful
 	close(p.looking)
 	p.looking = nil
 }
 
-// ask asks the user and group databases, which takes as long as they like.
+func ownCommands(user string) auth.Audience { return auth.NewAudience("", auth.CommandsOf(user)) }
+
+// ask asks the user and group databases, which takes as long as they like. The name is empty if the user has none.
 func (k *Kernel) ask(uid peer.UID) (name string, owner bool) {
-	name, owner = fmt.Sprint("user ", uid), owns(uid)
+	owner = owns(uid)
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		return name, owner
+		return "", owner
 	}
-	if u.Username != "" {
-		name = u.Username
-	}
+	name = u.Username
 	if owner || k.cfg.OwnerGroup == "" {
 		return name, owner
 	}

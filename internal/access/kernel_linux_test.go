@@ -45,7 +45,7 @@ func judged(t *testing.T, way access.Way, network, address string) (where string
 			return
 		}
 		level, _ := who.Access.MarshalText()
-		fmt.Fprintln(w, string(level), who.Name, who.ID, who.Way)
+		fmt.Fprintln(w, string(level), who.Name, who.ID, who.Way, who.Audience.Commands())
 	}))
 	server.Config.ConnContext = peer.NewContext
 	server.Listener.Close()
@@ -111,8 +111,8 @@ func TestWhoTheKernelSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := "administer " + root.Username + " uid:0 local"
-	viewer := fmt.Sprintf("read user %d uid:%d local", stranger, stranger)
+	owner := "administer " + root.Username + " uid:0 local " + string(auth.Shown)
+	viewer := fmt.Sprintf("read user %d uid:%d local %s", stranger, stranger, auth.CommandsOf(strconv.Itoa(stranger)))
 	forwarded := http.Header{"X-Forwarded-For": {"203.0.113.9"}}
 	proxies, err := serve.ParseProxies([]string{"127.0.0.1"})
 	if err != nil {
@@ -181,10 +181,13 @@ func TestOwnerGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ group, want string }{{"", "read"}, {group, "administer"}} {
+	for _, tt := range []struct {
+		group, want string
+		commands    auth.Commands
+	}{{"", "read", auth.CommandsOf(member.Username)}, {group, "administer", auth.Shown}} {
 		way := access.NewKernel(access.KernelConfig{Loopback: true, OwnerGroup: tt.group, Log: slog.New(slog.DiscardHandler)})
 		where := judged(t, way, "tcp", "127.0.0.1:0")
-		if got, want := ask(t, uid, "tcp", where, nil), fmt.Sprintf("%s %s uid:%d local", tt.want, member.Username, uid); got != want {
+		if got, want := ask(t, uid, "tcp", where, nil), fmt.Sprintf("%s %s uid:%d local %s", tt.want, member.Username, uid, tt.commands); got != want {
 			t.Errorf("with the owner group %q: %q, want %q", tt.group, got, want)
 		}
 	}
