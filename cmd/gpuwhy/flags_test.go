@@ -136,8 +136,8 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 func TestCommandsAreReadAlone(t *testing.T) {
 	t.Setenv("GPUWHY_NODE", "a")
 	for args, most := range map[string]int{
-		"version": 0, "healthcheck": 7, "healthcheck --listen=127.0.0.1:1": 7, "--base-path /a healthcheck": 7, "fleet --state-dir=x list": 40, "-- past": 30,
-		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 80, "": 80, "--node past": 0, "--node=past --otlp http://a/": 80, "notify --alert-rules x test a b": 20, "history export events": 80, "--label a=1 check-config": 80,
+		"version": 0, "healthcheck": 10, "healthcheck --listen=127.0.0.1:1": 10, "--base-path /a healthcheck": 10, "fleet --state-dir=x list": 40, "-- past": 30,
+		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 90, "": 90, "--node past": 0, "--node=past --otlp http://a/": 90, "notify --alert-rules x test a b": 20, "history export events": 90, "--label a=1 check-config": 90,
 	} {
 		words := pastArgs(strings.Fields(args))
 		whole, err := parseAs(commands, words, io.Discard, io.Discard)
