@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,29 +135,36 @@ func (u *undecided) Error() string {
 }
 
 // A choice is a way on, with the setting that it takes.
-type choice struct{ does, flag, value, also string }
+type choice struct{ does, flag, value string }
 
 func (u *undecided) choices() []choice {
 	return []choice{
-		{"people sign in, and the first start prints a link that makes the first administrator", "sign-in", "true", ""},
-		{"everyone may see everything", "no-sign-in", "true", ""},
-		{"everyone may see everything, and acknowledge and silence alerts, as in versions without sign-in", "no-sign-in", "operator", ""},
-		{"only this machine", "listen", defaultListen, ""},
+		{"people sign in, and the first start prints a link that makes the first administrator", "sign-in", "true"},
+		{"everyone may see everything", "no-sign-in", "true"},
+		{"everyone may see everything, and acknowledge and silence alerts, as in versions without sign-in", "no-sign-in", "operator"},
+		{"only this machine reaches it", "listen", defaultListen},
 	}
+}
+
+// forms returns what to add to the command line, to the environment, or to the file of settings.
+func (c *choice) forms() (flag, variable, key string) {
+	flag = "--" + c.flag
+	if c.value != "true" {
+		flag += "=" + c.value
+	}
+	return flag, variables + strings.ToUpper(strings.ReplaceAll(c.flag, "-", "_")) + "=" + c.value, c.flag + ": " + c.value
 }
 
 // Lines are the whole error for people: what to add, in each of the places where settings are.
 func (u *undecided) Lines() []string {
-	lines := []string{u.Error() + ". gpuwhy starts once you choose:"}
+	lines := []string{u.Error() + ". Choose one, and gpuwhy starts:"}
 	for _, c := range u.choices() {
-		given := "--" + c.flag
-		if c.value != "true" {
-			given += "=" + c.value
-		}
-		lines = append(lines, fmt.Sprintf("  %s: add %s, or %s%s=%s to its environment, or '%s: %s' to the file of --config",
-			c.does, given, variables, strings.ToUpper(strings.ReplaceAll(c.flag, "-", "_")), c.value, c.flag, c.value))
+		flag, variable, key := c.forms()
+		lines = append(lines, fmt.Sprintf("  %s: add %s to the command, or %s to the environment, or '%s' to the file of --config", c.does, flag, variable, key))
 	}
-	return append(lines, "  somebody can sign in already: run 'gpuwhy user add NAME', which makes an account, or name an OIDC provider or a proxy that signs people in (docs/access.md)")
+	return append(lines,
+		"  people sign in with an account that you make now: run 'gpuwhy user add NAME --role administrator', with the same --state-dir",
+		"  people sign in elsewhere: name a provider with --oidc-issuer, or a proxy that signs people in with --proxy-sign-in and --trusted-proxy (docs/access.md)")
 }
 
 // checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server.
@@ -195,4 +203,18 @@ func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admis
 		}
 	}
 	return o, a, nil
+}
+
+// tellSetup prints the link that makes the first administrator, if there is none.
+func (d *daemon) tellSetup(env *environment, room *access.Room, ln net.Listener) {
+	link, err := room.SetupLink(env.ctx)
+	switch {
+	case err == nil:
+		// The link is below the origin, with the base path.
+		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(ownURL(addressText(ln.Addr()), "/"), "/"))
+		fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, at %s%s\n", origin, link)
+	case !errors.Is(err, access.ErrAdministered):
+		advice := gpu.AsAdvice(err)
+		env.log.Warn("it is not known whether there is an administrator", "err", err, "try", advice.Try)
+	}
 }

@@ -91,12 +91,15 @@ func (e usageError) Unwrap() error { return e.error }
 // errQuiet is an error that has already been printed.
 var errQuiet = errors.New("told already")
 
+// helperTasks are what helper processes of the program do, by their names.
+var helperTasks = map[string]func(*helper.Task){
+	scribe.Name: scribe.Serve(databases),
+	broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
+}
+
 func main() {
 	if helper.Asked(os.Args) {
-		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){
-			scribe.Name: scribe.Serve(databases),
-			broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
-		}))
+		os.Exit(helper.Run(os.Args, helperTasks))
 	}
 	nameZone()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -108,6 +109,9 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(addressText(ln.Addr()), d.BasePath))
 		if f := options.Fleet; f != nil && f.Joins != "" {
 			fmt.Fprintf(env.stdout, "machines join at %s: 'gpuwhy fleet join-command NODE' prints the line for each\n", f.Joins)
+		}
+		if d.SignIn {
+			d.tellSetup(env, app.Find[*access.Room](a), ln)
 		}
 	}
 	ctx, stop := context.WithCancel(env.ctx)

@@ -180,7 +180,7 @@ func tellUser(done string) func(*contract.User) string {
 func tellAddedUser(u *contract.AddedUser) string {
 	text := tellUser("Account")(&u.User)
 	if u.Link != nil {
-		text += "\nTo choose a password, open this once"
+		text += "\nTo choose a password, open this once, below the address of gpuwhy"
 		if u.LinkExpires != nil {
 			text += ", until " + local(*u.LinkExpires)
 		}

@@ -152,7 +152,7 @@ func (r *Room) endCeremony(w http.ResponseWriter, request *http.Request, userID 
 	if found == nil || found.Value.User != userID || !found.Expires.After(r.cfg.Clock.Now()) {
 		return nil, errCeremony
 	}
-	err = r.ledger.Apply(request.Context(), ledger.Change{Item: ledger.Item{Kind: ceremonies.kind, ID: found.ID}, Was: found.Version, Remove: true})
+	err = r.ledger.Apply(request.Context(), ledger.Change{Item: ledger.Item{Kind: ceremonies.kind, ID: found.ID}, Was: found.Version, Remove: true, Quiet: true})
 	if errors.Is(err, ledger.ErrConflict) {
 		return nil, errCeremony // somebody else has answered
 	}

@@ -85,6 +85,7 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 // newManager is the session library, with sessions in the ledger. It makes the secrets, gives each session a new one when it begins, and sets
 // the limits. (Its New would also start a store in memory, with a goroutine that nobody can end.)
 func newManager(l ledger.Ledger) *scs.SessionManager {
+	// [scs.New] would also start a goroutine, for sessions in memory.
 	return &scs.SessionManager{Lifetime: absoluteLimit, IdleTimeout: idleLimit, Store: sessionStore{l}, Codec: sessionCodec{}}
 }
 
