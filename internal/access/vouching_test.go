@@ -357,6 +357,9 @@ func TestRolesFollowGroups(t *testing.T) {
 	if e := r.entries[len(r.entries)-1]; e.Result != "refused" || e.Principal != "anna" || !strings.Contains(e.Detail, "groups") {
 		t.Errorf("%+v", e)
 	}
+	if u, err := users.get(t.Context(), r.ledger, vouchedID(m.Issuer(), "7")); err != nil || u.Value.Role != "" {
+		t.Errorf("API tokens of the account go on: %+v, %v", u, err)
+	}
 	if back, code, _ := sign("engineering"); code != http.StatusSeeOther || back.who().Name != "anna" {
 		t.Error("she can't come back")
 	}
