@@ -51,6 +51,9 @@ var wrongValues = map[string]string{
 	"listen": "nowhere", "base-path": "x", "allow-origin": "x", "allow-embed": "x", "allow-host": "http://x", "max-viewers": "0", "max-viewers-per-address": "-1", "trusted-proxy": "x",
 	"history": "mysql://x", "history-retention": "raw=x", "electricity-price": "-1",
 	"alert-utilization": "100", "fleet": "http://x", "fleet-credentials": "x", "fleet-listen": "x", "fleet-host": "a:1", "cluster": "a:b", "label": "x", "clusters": "/nowhere",
+	"public-url": "x", "oidc-providers": "x", "oidc-issuer": "http://x.example", "oidc-name": "x", "oidc-client-id": "x", "oidc-client-secret-file": "/nowhere", "oidc-client-secret-env": "X",
+	"oidc-scopes": "x", "oidc-name-claim": "x", "oidc-groups-claim": "x", "oidc-role": "x", "oidc-default-role": "x", "oidc-create-users": "false",
+	"proxy-sign-in": "x", "proxy-user": "x", "proxy-role": "x", "proxy-default-role": "x", "proxy-issuer": "x", "proxy-audience": "x",
 	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
 }
 
@@ -134,7 +137,7 @@ func TestCommandsAreReadAlone(t *testing.T) {
 	t.Setenv("GPUWHY_NODE", "a")
 	for args, most := range map[string]int{
 		"version": 0, "healthcheck": 5, "healthcheck --listen=127.0.0.1:1": 5, "--base-path /a healthcheck": 5, "fleet --state-dir=x list": 40, "-- past": 30,
-		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 60, "": 60, "--node past": 0, "--node=past --otlp http://a/": 60, "notify --alert-rules x test a b": 20, "history export events": 60, "--label a=1 check-config": 60,
+		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 90, "": 90, "--node past": 0, "--node=past --otlp http://a/": 90, "notify --alert-rules x test a b": 20, "history export events": 90, "--label a=1 check-config": 90,
 	} {
 		words := pastArgs(strings.Fields(args))
 		whole, err := parseAs(commands, words, io.Discard, io.Discard)
