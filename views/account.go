@@ -128,6 +128,12 @@ func signedIn(ctx context.Context) bool {
 	return who.SignedIn()
 }
 
+// administers reports whether whoever looks may change what belongs to others.
+func administers(ctx context.Context) bool {
+	who, _ := auth.FromContext(ctx)
+	return who.May(auth.Administer) && who.Scope == ""
+}
+
 // agentText names a browser in a few words, from what it says of itself.
 func agentText(agent string) string {
 	if agent == "" {

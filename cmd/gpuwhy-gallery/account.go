@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/a-h/templ"
@@ -61,6 +62,13 @@ func (g *gallery) newAccounts() (http.Handler, error) {
 			return p
 		}
 	}
+	administered := func(path string, administers bool, most string, make func(views.AccountsInput) templ.Component) serve.Route {
+		return page(path, func(r *http.Request) templ.Component {
+			in := views.AccountsInput{Input: shown.Input(kit.Latest(r), ""), Administers: administers, Most: most}
+			in.Choices = views.Choices{Path: in.BasePath + path[1:], Asked: url.Values{}}
+			return make(in)
+		})
+	}
 	s, err := serve.New(kit, serve.Config{Pages: shown, Identifier: ann{}},
 		page("/sign-in", signIn(false, "", views.Trouble{}, views.VouchingLink{Link: views.Link{Path: "#", Label: "the lab’s accounts"}},
 			views.VouchingLink{Link: views.Link{Path: "#", Label: "Example"}, Down: true})),
@@ -76,6 +84,18 @@ func (g *gallery) newAccounts() (http.Handler, error) {
 		page("/refused", account(func(p *views.AccountPage) {
 			p.Trouble = views.Trouble{What: "password must have at least 15 characters: a few words are easy to remember", Try: "see /docs for the allowed values"}
 		})),
+		administered("/users", true, "administer", func(in views.AccountsInput) templ.Component { return views.NewUsersPage(in, &somePeople) }),
+		administered("/no-users", true, "administer", func(in views.AccountsInput) templ.Component { return views.NewUsersPage(in, new(contract.Users)) }),
+		administered("/tokens", true, "administer", func(in views.AccountsInput) templ.Component { return views.NewTokensPage(in, &someTokens) }),
+		administered("/no-tokens", false, "operate", func(in views.AccountsInput) templ.Component { return views.NewTokensPage(in, new(contract.Tokens)) }),
+		administered("/sessions", true, "administer", func(in views.AccountsInput) templ.Component { return views.NewSessionsPage(in, &someSessions) }),
+		administered("/no-sessions", true, "administer", func(in views.AccountsInput) templ.Component { return views.NewSessionsPage(in, new(contract.Sessions)) }),
+		administered("/token", true, "administer", func(in views.AccountsInput) templ.Component {
+			return views.NewTokenMade(in, &contract.AddedToken{Token: someTokens.Tokens[0], Value: "gpw_3NI5Y4R7YGFSIVKWODWCLNPAOENZG5NLDCH7BYLHTZ73AQ6PW7UINKFVFKI"})
+		}),
+		administered("/link", true, "administer", func(in views.AccountsInput) templ.Component {
+			return views.NewLinkMade(in, &contract.AddedUser{User: somePeople.Users[1], LinkExpires: new("2026-03-29T09:15:00Z")}, "https://gpu.example.org/reset?link=cPq09DtfHVH0AALl5Lgont2epoC8MySiLSlIUXlSlQ")
+		}),
 	)
 	if err != nil {
 		return nil, err
@@ -99,3 +119,22 @@ func annsAccount(in views.Input) views.AccountPage {
 		},
 	}
 }
+
+// Accounts, tokens and sessions of all kinds.
+var (
+	somePeople = contract.Users{Users: []contract.User{
+		{Name: "ann", Role: "administrator", Ways: []string{"password", "passkey"}, Sessions: 3, Tokens: 1, Created: "2026-01-10T08:00:00Z", LastSeen: new("2026-03-29T08:58:00Z")},
+		{Name: "bob@example.org", Role: "operator", Scope: "cluster:lab,label:rack=r12", Unix: "bob", Ways: []string{}, Created: "2026-03-28T08:00:00Z"},
+		{Name: "carol", Role: "viewer", Disabled: true, Unix: "carol", Ways: []string{"provider"}, Created: "2025-11-02T08:00:00Z", LastSeen: new("2026-01-02T10:00:00Z")},
+	}}
+	someTokens = contract.Tokens{Tokens: []contract.Token{
+		{ID: "13af7eab05db3f58", Title: "Prometheus", Access: "metrics", By: "root", Made: "2026-03-01T08:00:00Z", Expires: new("2026-05-30T08:00:00Z"), LastUsed: new("2026-03-29T08:59:00Z")},
+		{ID: "c831d02278b8ded1", Title: "The wiki’s picture", Access: "read", Path: "/picture.svg?gpu=0&theme=dark", User: "ann", By: "ann", Made: "2026-02-01T08:00:00Z", Expires: new("2026-05-02T08:00:00Z")},
+		{ID: "90f1d02278b8de77", Title: "<b>A script</b> with quite a long title that somebody has given to it, to see what happens", Access: "operate", Scope: "label:rack=r12", User: "bob@example.org", By: "bob@example.org", Made: "2026-01-01T08:00:00Z"},
+	}}
+	someSessions = contract.Sessions{Sessions: []contract.Session{
+		{ID: "b94d27b9934d3e08", User: "ann", Way: "passkey", Began: "2026-03-29T08:00:00Z", Seen: "2026-03-29T08:59:00Z", Address: "192.0.2.7", Agent: "Mozilla/5.0 (X11; Linux x86_64; rv:152.0) Gecko/20100101 Firefox/152.0", Current: true},
+		{ID: "c94d27b9934d3e08", User: "ann", Way: "password", Began: "2026-03-27T08:00:00Z", Seen: "2026-03-28T08:59:00Z", Address: "2001:db8::7", Agent: "Mozilla/5.0 (iPhone; CPU iPhone OS 19_1 like Mac OS X) AppleWebKit/605.1.15 Safari/604.1"},
+		{ID: "d94d27b9934d3e08", User: "carol", Way: "provider", Began: "2026-03-20T08:00:00Z", Seen: "2026-03-21T08:59:00Z"},
+	}}
+)

@@ -26,6 +26,9 @@ var components = map[string]string{
 	// Signing in.
 	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [name=link]", "newPassword": "#least",
 	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",
+	// Accounts.
+	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "select[name=role] option", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",
+	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret",
 	// Now.
 	"answer": ".answer .chips", "headline": ".headline .is", "unbroken": ".headline .unbroken", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",

@@ -137,6 +137,17 @@ var arrived = map[string]string{
 	"account-refused": `d.getElementById("trouble").textContent.includes("15 characters")`,
 	"account-without": `d.querySelectorAll("main form").length === 0 && d.body.innerText.includes("from this machine")`,
 
+	"users":         `d.querySelectorAll("tbody tr").length === 3 && d.querySelectorAll(".tabs a").length === 3 && d.body.innerText.includes("Disabled")`,
+	"users-add":     `d.querySelector("#add-user [name=name]").checkVisibility()`,
+	"users-change":  `d.querySelector("tbody [name=role]").checkVisibility() && d.querySelector("tbody [name=role]").value === "administrator"`,
+	"users-none":    `d.querySelector("#add-user").open && d.querySelector("table") === null`,
+	"link-made":     `d.querySelector(".secret input").value.includes("/reset?link=")`,
+	"tokens":        `d.querySelectorAll("tbody tr").length === 3 && d.querySelector("tbody b") === null`,
+	"tokens-none":   `d.querySelectorAll("#add-token [name=access] option").length === 3 && d.querySelectorAll(".tabs a").length === 2`,
+	"token-made":    `d.querySelector(".secret input").value.startsWith("gpw_")`,
+	"sessions":      `d.querySelectorAll("tbody tr").length === 3 && d.querySelectorAll(".several button").length === 1`,
+	"sessions-none": `d.querySelector("table") === null`,
+
 	"nodes":           follows("live") + ` && d.querySelectorAll("tbody tr").length === 12`,
 	"about":           follows("live") + ` && d.querySelectorAll(".about dl").length > 2 && !d.getElementById("about-kind").checkVisibility()`,
 	"about-simulated": follows("live") + ` && d.getElementById("about-kind").checkVisibility()`,

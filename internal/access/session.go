@@ -31,26 +31,9 @@ const (
 	longestAgent = 200
 )
 
-// cookieName is the name of the cookie with the session. Browsers take a name that begins with __Host- from this very host alone, over TLS
-// and without a path. Else several gpuwhy on one host share cookies, so the name has the installation's ID.
-func cookieName(secure bool, basePath, installation string) string {
-	switch {
-	case secure && strings.Trim(basePath, "/") == "":
-		return "__Host-gpuwhy"
-	case secure:
-		return "__Secure-gpuwhy-" + installation
-	default:
-		return "gpuwhy-" + installation
-	}
-}
-
 // cookie is the name of one of the cookies, as a request has it.
 func (r *Room) cookie(request *http.Request, what string) string {
-	installation := ""
-	if i, err := r.cfg.Installation.Installation(); err == nil { // else there is none yet, and cookies end with the program
-		installation = i.ID
-	}
-	return cookieName(r.secure(request), r.base, installation) + what
+	return cookieName(r.secure(request), r.base, r.shared.of(request.Context(), r.ledger)) + what
 }
 
 // secure reports whether the browser of a request speaks TLS.
@@ -85,7 +68,6 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 // newManager is the session library, with sessions in the ledger. It makes the secrets, gives each session a new one when it begins, and sets
 // the limits. (Its New would also start a store in memory, with a goroutine that nobody can end.)
 func newManager(l ledger.Ledger) *scs.SessionManager {
-	// [scs.New] would also start a goroutine, for sessions in memory.
 	return &scs.SessionManager{Lifetime: absoluteLimit, IdleTimeout: idleLimit, Store: sessionStore{l}, Codec: sessionCodec{}}
 }
 
@@ -314,7 +296,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	return nil
 }
 
-// endings are the changes that end all sessions of a user but one, if one is named, and make the user's links useless.
+// endings are the changes that end all sessions of a user but one, if one is named.
 func (r *Room) endings(ctx context.Context, userID, except string) (changes []ledger.Change, err error) {
 	all, err := sessions.list(ctx, r.ledger, userID)
 	if err != nil {

@@ -231,7 +231,12 @@ func (v *visitor) socket() auth.Principal {
 	return p
 }
 
-func (v *visitor) session() string { return v.cookies["gpuwhy-"] }
+func (v *visitor) session() string { return v.cookies[v.r.cookieName("")] }
+
+// cookieName is the name of a cookie of a browser of this machine.
+func (r *rig) cookieName(what string) string {
+	return cookieName(false, r.base, r.shared.of(r.t.Context(), r.Room.ledger)) + what
+}
 
 var tags = regexp.MustCompile(`(?s)<head>.*</head>|<[^>]*>`)
 
@@ -380,12 +385,12 @@ func TestFixation(t *testing.T) {
 	r.add("ann", good, Viewer)
 	r.add("eve", other, Viewer)
 	v := r.visitor()
-	v.cookies["gpuwhy-"] = "chosen-by-somebody-else"
+	v.cookies[r.cookieName("")] = "chosen-by-somebody-else"
 	if v.in("ann", good); v.session() == "chosen-by-somebody-else" {
 		t.Error("the session has the ID that the browser came with")
 	}
 	first := *v
-	first.cookies = map[string]string{"gpuwhy-": v.session()}
+	first.cookies = map[string]string{r.cookieName(""): v.session()}
 	v.socket()
 	if v.in("eve", other); v.session() == first.session() || first.who() != (auth.Principal{}) || len(r.sockets) > 0 {
 		t.Error("the session from before signing in is still one")
@@ -400,7 +405,7 @@ func TestSignOut(t *testing.T) {
 	r.add("ann", good, Viewer)
 	v := r.visitor().in("ann", good)
 	stolen := *v
-	stolen.cookies = map[string]string{"gpuwhy-": v.session()}
+	stolen.cookies = map[string]string{r.cookieName(""): v.session()}
 	v.socket()
 	if w := v.post("/sign-out"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?why=out" {
 		t.Errorf("%d %s", w.Code, w.Header())
@@ -443,9 +448,9 @@ func TestBruteForce(t *testing.T) {
 	}
 	elsewhere.in("bob", other)
 	again := *owner
-	again.cookies = map[string]string{"gpuwhy--device": owner.cookies["gpuwhy--device"]}
+	again.cookies = map[string]string{r.cookieName("-device"): owner.cookies[r.cookieName("-device")]}
 	again.in("ann", good) // the browser has signed in before
-	again.cookies = map[string]string{"gpuwhy--device": owner.cookies["gpuwhy--device"]}
+	again.cookies = map[string]string{r.cookieName("-device"): owner.cookies[r.cookieName("-device")]}
 	for range freeFailures {
 		fail(&again, "ann")
 	}
@@ -714,7 +719,7 @@ func TestFewSessions(t *testing.T) {
 		}
 		if first == nil {
 			first = r.visitor()
-			first.cookies["gpuwhy-"] = w.Result().Cookies()[0].Value
+			first.cookies[r.cookieName("")] = w.Result().Cookies()[0].Value
 		}
 	}
 	all, err := sessions.list(t.Context(), r.ledger, id)
@@ -859,7 +864,7 @@ func TestPlainPasswords(t *testing.T) {
 		t.Errorf("a proxy without TLS: %d", w.Code)
 	}
 	v.header.Set("X-Forwarded-Proto", "https")
-	if v.in("ann", good); v.cookies["__Host-gpuwhy"] == "" {
+	if v.in("ann", good); v.cookies["__Host-"+proxied.cookieName("")] == "" {
 		t.Errorf("the cookies are %v", v.cookies)
 	}
 }
@@ -922,7 +927,7 @@ func TestAStolenLedger(t *testing.T) {
 		t.Fatal(items, err)
 	}
 	thief := r.visitor()
-	thief.cookies["gpuwhy-"] = items[0].ID
+	thief.cookies[r.cookieName("")] = items[0].ID
 	if p := thief.who(); p != (auth.Principal{}) {
 		t.Errorf("the hash of a session is a session: %+v", p)
 	}
@@ -996,5 +1001,71 @@ func TestWherePasskeysWork(t *testing.T) {
 	request := httptest.NewRequest("GET", "https://GPU.example.org/sign-in", nil)
 	if got := r.passkeyHost(request); got != "gpu.example.org" {
 		t.Errorf("passkeys over TLS are of %q", got)
+	}
+}
+
+// A link that was sent before the password was changed is worth nothing after.
+func TestLinksOfAnOldPassword(t *testing.T) {
+	r := newRig(t)
+	id := r.add("ann", good, Viewer)
+	link, err := r.resetLink(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.visitor().in("ann", good).post("/account/password", "password", other); w.Code != http.StatusSeeOther {
+		t.Fatalf("%d %s", w.Code, text(w))
+	}
+	if w := r.visitor().post("/reset", "link", link[strings.Index(link, "=")+1:], "password", good); w.Code != http.StatusGone {
+		t.Errorf("%d %s", w.Code, text(w))
+	}
+}
+
+// The first administrator can't take the name, and with it the account, of somebody else.
+func TestSetupWithANameThatIsTaken(t *testing.T) {
+	r := newRig(t)
+	r.add("ann", good, Viewer)
+	link, err := r.SetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := link[strings.Index(link, "=")+1:]
+	if w := r.visitor().post("/setup", "link", secret, "name", "ANN", "password", other); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text(w), "taken") {
+		t.Errorf("%d %s", w.Code, text(w))
+	}
+	if w := r.visitor().post("/setup", "link", secret, "name", "root", "password", other); w.Code != http.StatusSeeOther {
+		t.Errorf("%d %s", w.Code, text(w))
+	}
+}
+
+// What is no answer of a passkey is refused, in the audit, and slowed down.
+func TestForgedPasskeys(t *testing.T) {
+	r := newRig(t)
+	v := r.visitor()
+	v.header.Set("Accept", "application/json")
+	for i := range freeFailures + 1 {
+		w := v.post("/sign-in/passkey/begin")
+		if i == freeFailures {
+			if w.Code != http.StatusTooManyRequests {
+				t.Errorf("after %d failures: %d", i, w.Code)
+			}
+			break
+		}
+		var options struct {
+			Challenge        string
+			RPID             string
+			UserVerification string
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &options); err != nil || len(options.Challenge) < 43 || options.RPID != "localhost" || options.UserVerification != "required" {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if w := v.post("/sign-in/passkey", "not", "a passkey"); w.Code != http.StatusUnauthorized {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+		if w := v.post("/sign-in/passkey", "not", "a passkey"); w.Code != http.StatusBadRequest {
+			t.Errorf("without a challenge: %d %s", w.Code, w.Body)
+		}
+	}
+	if len(r.entries) != freeFailures {
+		t.Errorf("the audit has %d entries", len(r.entries))
 	}
 }
