@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
+	"github.com/gpuwhy/gpuwhy/internal/access/proxy"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
@@ -82,13 +83,12 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 
 // proxyHeaders are those that proxies add, as Go writes them. Browsers send none of them.
 var proxyHeaders = []string{
-	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-User", "Remote-User", "Via",
-	"Cf-Connecting-Ip", "Tailscale-User-Login",
+	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "Cf-Connecting-Ip",
 }
 
 // passedOn reports whether a proxy has sent a request on behalf of somebody else.
 func passedOn(r *http.Request) bool {
-	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }) || r.Context().Value(passedKey{}) != nil
+	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }) || proxy.Claimed(r.Header) || r.Context().Value(passedKey{}) != nil
 }
 
 type passedKey struct{}

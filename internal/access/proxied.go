@@ -71,7 +71,7 @@ func (p *byProxy) trusts(request *http.Request) bool {
 
 // strip takes off a request whatever says who somebody is, unless the proxy that may say so has sent it.
 func (r *Room) strip(request *http.Request) {
-	if r.byProxy == nil || !r.byProxy.trusts(request) {
+	if proxy.Claimed(request.Header) && (r.byProxy == nil || !r.byProxy.trusts(request)) {
 		proxy.Strip(request.Header)
 	}
 }

@@ -74,6 +74,16 @@ func Identities() (names []string) {
 	return names
 }
 
+// Claimed reports whether a request says who somebody is.
+func Claimed(h http.Header) bool {
+	for header := range h {
+		if identities[header] {
+			return true
+		}
+	}
+	return false
+}
+
 // Strip takes all headers off a request that say who somebody is.
 func Strip(h http.Header) {
 	for header := range h {
