@@ -52,13 +52,13 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	}
 	// Of docker, apt, git, useradd, helm, NATS and the like.
 	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
-		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline
+		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline --set-xauthrequest --reverse-proxy
 		--create-namespace --from-file --namespace --set GPUWHY_EVENTS GPUWHY_PAST`) {
 		known[name] = true
 	}
 	for _, name := range []string{
 		"Dockerfile", "README.md", "docs/commands.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
-		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf",
+		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf", "deploy/nginx/gpuwhy-signed-in.conf",
 	} {
 		text := readTop(t, name)
 		for _, used := range append(flag.FindAllString(text, -1), variable.FindAllString(text, -1)...) {

@@ -52,6 +52,9 @@ var wrongValues = map[string]string{
 	"history": "mysql://x", "history-retention": "raw=x", "electricity-price": "-1",
 	"alert-utilization": "100", "fleet": "http://x", "fleet-credentials": "x", "fleet-listen": "x", "fleet-host": "a:1", "cluster": "a:b", "label": "x", "clusters": "/nowhere",
 	"tls-key": "x", "tls-cert": "x", "acme-domain": "gpu", "acme-email": "x", "acme-directory": "x", "redirect-listen": "80", "tls-ca": "/nowhere", "tls-fingerprint": "12",
+	"public-url": "x", "oidc-providers": "x", "oidc-issuer": "http://x.example", "oidc-name": "x", "oidc-client-id": "x", "oidc-client-secret-file": "/nowhere", "oidc-client-secret-env": "X",
+	"oidc-scopes": "x", "oidc-name-claim": "x", "oidc-groups-claim": "x", "oidc-role": "x", "oidc-default-role": "x", "oidc-create-users": "false",
+	"proxy-sign-in": "x", "proxy-user": "x", "proxy-role": "x", "proxy-default-role": "x", "proxy-issuer": "x", "proxy-audience": "x",
 	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
 }
 

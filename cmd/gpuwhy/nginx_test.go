@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -344,4 +346,76 @@ func TestPageReconnectsWhenNginxRestarts(t *testing.T) {
 		t.Error("it was loaded anew")
 	}
 	b.Quiet("WebSocket connection to", "ERR_CONNECTION_REFUSED", "502 (Bad Gateway)", "Failed to fetch") // while it was away
+}
+
+// nginx asks another program who somebody is, and gpuwhy takes its word: with the person's role, on the page, over REST and the socket,
+// whatever the client itself says.
+func TestSignedInByNginx(t *testing.T) {
+	t.Parallel()
+	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := r.Cookie("who")
+		if r.URL.Path != "/oauth2/auth" || err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if who.Value != "nobody" {
+			w.Header().Set("X-Auth-Request-Preferred-Username", who.Value)
+		}
+		if who.Value == "anna" {
+			w.Header().Set("X-Auth-Request-Groups", "staff,gpu")
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer authority.Close()
+	behind := start(t, nil, fast, "--source=simulate:rtx-4090", "--allow-host=gpu.example.org", "--trusted-proxy=127.0.0.1", "--proxy-sign-in=Remote-User",
+		"--proxy-user="+strconv.Itoa(os.Getuid()), "--proxy-role=gpu=operator")
+	p := newProxy(t, "gpuwhy-signed-in.conf", hostport(t, behind.url), "127.0.0.1:4180", strings.TrimPrefix(authority.URL, "http://")).through(behind, "/")
+	as := func(who string, more ...string) http.Header {
+		h := http.Header{"Host": {"gpu.example.org"}, "Accept": {"application/json"}, "Cookie": {"who=" + who}}
+		for i := 0; i < len(more); i += 2 {
+			h.Set(more[i], more[i+1])
+		}
+		return h
+	}
+	if answer, _ := p.fetch("/", http.Header{"Host": {"gpu.example.org"}, "Accept": {"text/html"}}); answer.StatusCode != http.StatusFound || !strings.HasSuffix(answer.Header.Get("Location"), "/oauth2/start?rd=/") {
+		t.Errorf("a stranger gets %s to %s", answer.Status, answer.Header.Get("Location"))
+	}
+	silence := func(h http.Header) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"api/silences", strings.NewReader(`{"rule":"high_gpu_usage_alert","duration_seconds":60}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header, request.Host = h, "gpu.example.org"
+		request.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultTransport.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+	for _, who := range []string{"anna", "otto"} {
+		if answer, body := p.fetch("/api/gpu/summary", as(who)); answer.StatusCode != http.StatusOK {
+			t.Errorf("%s may not look: %s %s", who, answer.Status, body)
+		}
+		conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(p.url, "http")+"ws", &websocket.DialOptions{Host: "gpu.example.org", HTTPHeader: http.Header{"Cookie": {"who=" + who}}})
+		if err != nil {
+			t.Errorf("%s has no socket: %v", who, err)
+			continue
+		}
+		conn.CloseNow()
+	}
+	if code, said := silence(as("anna", "Remote-User", "root", "Remote-Groups", "nothing", "X-Forwarded-User", "root")); code != http.StatusCreated || !strings.Contains(said, `"by":"anna"`) {
+		t.Errorf("an operator: %d %s", code, said)
+	}
+	if code, said := silence(as("otto", "Remote-Groups", "gpu")); code != http.StatusForbidden {
+		t.Errorf("a viewer who says to be an operator: %d %s", code, said)
+	}
+	if code, said := silence(as("nobody", "Remote-User", "root")); code != http.StatusUnauthorized {
+		t.Errorf("nobody who says to be root: %d %s", code, said)
+	}
 }

@@ -90,11 +90,23 @@ func (f *vouchingFlags) checkPublicURL(basePath string) error {
 
 func (f *vouchingFlags) checkProviders() error {
 	all := slices.Clone(f.OIDCProviders)
-	given := f.OIDCName + f.OIDCClientID + f.OIDCClientSecretFile + f.OIDCClientSecretEnv + f.OIDCNameClaim + f.OIDCGroupsClaim + f.OIDCDefaultRole
-	if f.OIDCIssuer == "" && (given != "" || len(f.OIDCScopes)+len(f.OIDCRole) > 0 || !f.OIDCCreateUsers) {
-		return bad("oidc-issuer", "", "is needed for the other --oidc flags: give the issuer's URL, such as https://sso.example.org/realms/lab")
-	}
-	if f.OIDCIssuer != "" {
+	if f.OIDCIssuer == "" {
+		useless := "has no effect without --oidc-issuer, the issuer's URL, such as https://sso.example.org/realms/lab"
+		if err := refuse(
+			rule{f.OIDCName != "", "oidc-name", f.OIDCName, useless},
+			rule{f.OIDCClientID != "", "oidc-client-id", f.OIDCClientID, useless},
+			rule{f.OIDCClientSecretFile != "", "oidc-client-secret-file", f.OIDCClientSecretFile, useless},
+			rule{f.OIDCClientSecretEnv != "", "oidc-client-secret-env", f.OIDCClientSecretEnv, useless},
+			rule{len(f.OIDCScopes) > 0, "oidc-scopes", strings.Join(f.OIDCScopes, ","), useless},
+			rule{f.OIDCNameClaim != "", "oidc-name-claim", f.OIDCNameClaim, useless},
+			rule{f.OIDCGroupsClaim != "", "oidc-groups-claim", f.OIDCGroupsClaim, useless},
+			rule{len(f.OIDCRole) > 0, "oidc-role", strings.Join(f.OIDCRole, ","), useless},
+			rule{f.OIDCDefaultRole != "", "oidc-default-role", f.OIDCDefaultRole, useless},
+			rule{!f.OIDCCreateUsers, "oidc-create-users", false, useless},
+		); err != nil {
+			return err
+		}
+	} else {
 		one := providerEntry{
 			Name: f.OIDCName, Issuer: f.OIDCIssuer, ClientID: f.OIDCClientID, ClientSecretFile: f.OIDCClientSecretFile, ClientSecretEnv: f.OIDCClientSecretEnv,
 			Scopes: f.OIDCScopes, NameClaim: f.OIDCNameClaim, GroupsClaim: f.OIDCGroupsClaim, DefaultRole: f.OIDCDefaultRole, CreateUsers: &f.OIDCCreateUsers,

@@ -503,7 +503,7 @@ func (r *Room) removeToken(ctx context.Context, c *action.Call, _ struct{}) (any
 func newUser(u *row[User], h holdings) contract.User {
 	v := &u.Value
 	out := contract.User{
-		Name: v.Name, Role: string(v.Role), Scope: string(v.Scope), Unix: v.Unix, Disabled: v.Disabled, Ways: []string{},
+		Name: v.Name, Role: cmp.Or(string(v.Role), "none"), Scope: string(v.Scope), Unix: v.Unix, Disabled: v.Disabled, Ways: []string{},
 		Sessions: h.sessions, Tokens: len(h.tokens), Created: contract.Timestamp(v.Created), LastSeen: contract.OptionalTime(v.Seen),
 	}
 	for _, way := range []struct {

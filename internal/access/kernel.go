@@ -82,8 +82,7 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 
 // proxyHeaders are those that proxies add, as Go writes them. Browsers send none of them.
 var proxyHeaders = []string{
-	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-User", "Remote-User", "Via",
-	"Cf-Connecting-Ip", "Tailscale-User-Login",
+	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "Cf-Connecting-Ip",
 }
 
 // passedOn reports whether a proxy has sent a request on behalf of somebody else.

@@ -282,7 +282,7 @@ func (r *Room) admit(ctx context.Context, v *voucher, e *ledger.Entry, id string
 	switch {
 	case !ok:
 		if user != nil {
-			if err := r.shutOut(ctx, id); err != nil {
+			if err := r.shutOut(ctx, e, user); err != nil {
 				return err
 			}
 		}
@@ -296,8 +296,13 @@ func (r *Room) admit(ctx context.Context, v *voucher, e *ledger.Entry, id string
 	case user.Value.Disabled:
 		return v.refusedPerson("your account here is disabled", tryOwner)
 	}
+	return r.regrant(ctx, e, user, role, scope)
+}
+
+// regrant gives an account another role. The open sockets of its user end, since they have the old one.
+func (r *Room) regrant(ctx context.Context, e *ledger.Entry, user *row[User], role Role, scope auth.Scope, more ...ledger.Change) error {
 	e.Principal = user.Value.Name
-	if user.Value.Role == role && user.Value.Scope == scope {
+	if user.Value.Role == role && user.Value.Scope == scope && len(more) == 0 {
 		return nil
 	}
 	changed := *e
@@ -311,10 +316,10 @@ func (r *Room) admit(ctx context.Context, v *voucher, e *ledger.Entry, id string
 	if err != nil {
 		return err
 	}
-	if err := r.ledger.Apply(ctx, change); err != nil {
+	if err := r.ledger.Apply(ctx, append(more, change)...); err != nil {
 		return err
 	}
-	r.cfg.Revoke(func(p auth.Principal) bool { return p.ID == identityOf(id) })
+	r.cfg.Revoke(func(p auth.Principal) bool { return p.ID == identityOf(user.ID) })
 	return nil
 }
 
@@ -347,13 +352,14 @@ func (r *Room) addVouched(ctx context.Context, v *voucher, id string, role Role,
 	return r.ledger.Apply(ctx, change)
 }
 
-// shutOut ends the sessions of somebody who has lost all groups that may come in.
-func (r *Room) shutOut(ctx context.Context, id string) error {
-	ended, err := r.endings(ctx, id, "")
+// shutOut ends the sessions of somebody who has lost all groups that may come in, and takes the role, without which API tokens of the
+// account can do nothing either.
+func (r *Room) shutOut(ctx context.Context, e *ledger.Entry, user *row[User]) error {
+	ended, err := r.endings(ctx, user.ID, "")
 	if err != nil {
 		return err
 	}
-	return r.end(ctx, ended)
+	return r.regrant(ctx, e, user, "", "", ended...)
 }
 
 // leadOut leads to where people sign out of a provider too.

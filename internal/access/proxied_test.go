@@ -250,3 +250,17 @@ func TestMeetings(t *testing.T) {
 		t.Errorf("somebody comes in unrecorded: %d", w.Code)
 	}
 }
+
+// A proxy of this machine that nobody has named is not taken for the user it runs as, whichever header gives it away.
+func TestProxyThatNobodyHasNamed(t *testing.T) {
+	r := newRig(t, func(cfg *Config) { cfg.Ways = []Way{NewKernel(KernelConfig{Loopback: true, Clock: cfg.Clock, Log: cfg.Log})} })
+	get := listenOn(t, r, "unix")
+	if code, said := get("/alerts", http.Header{"Accept": {"application/json"}}); code != http.StatusOK || !strings.Contains(said, "administer") {
+		t.Errorf("the user who runs the program: %d %s", code, said)
+	}
+	for _, identity := range proxy.Identities() {
+		if code, said := get("/alerts", http.Header{"Accept": {"application/json"}, identity: {"anna"}}); code != http.StatusUnauthorized {
+			t.Errorf("%s: %d %s", identity, code, said)
+		}
+	}
+}

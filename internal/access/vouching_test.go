@@ -184,7 +184,7 @@ func TestAttacksOnAnAttempt(t *testing.T) {
 	replay.cookies = maps.Clone(cookies)
 	nobody("the state is used again", replay, back)
 	replay.cookies = maps.Clone(cookies)
-	fresh := strings.Replace(r.visitor().atProvider("/sign-in/with/mock"), "code=", "code=", 1)
+	fresh := r.visitor().atProvider("/sign-in/with/mock")
 	nobody("the cookie is used again, with the state of another browser", replay, fresh)
 
 	v = r.visitor()
@@ -200,6 +200,13 @@ func TestAttacksOnAnAttempt(t *testing.T) {
 	v = r.visitor()
 	back = v.atProvider("/sign-in/with/mock")
 	nobody("a mix-up of two providers", v, strings.Replace(back, "/with/mock/", "/with/evil/", 1))
+	mixed := r.visitor()
+	back = mixed.atProvider("/sign-in/with/mock")
+	nobody("a mix-up", mixed, strings.Replace(back, "/with/mock/", "/with/evil/", 1))
+	if w := mixed.get(back); w.Code != http.StatusSeeOther {
+		t.Errorf("the code went to another provider: %d %s", w.Code, text(w))
+	}
+	back = v.atProvider("/sign-in/with/mock")
 	nobody("no state", v, strings.Replace(back, "state=", "estate=", 1))
 	nobody("two states", v, back+"&state=x")
 	nobody("another state", v, strings.Replace(back, "state=", "state=x", 1))
@@ -356,6 +363,9 @@ func TestRolesFollowGroups(t *testing.T) {
 	}
 	if e := r.entries[len(r.entries)-1]; e.Result != "refused" || e.Principal != "anna" || !strings.Contains(e.Detail, "groups") {
 		t.Errorf("%+v", e)
+	}
+	if u, err := users.get(t.Context(), r.ledger, vouchedID(m.Issuer(), "7")); err != nil || u.Value.Role != "" {
+		t.Errorf("API tokens of the account go on: %+v, %v", u, err)
 	}
 	if back, code, _ := sign("engineering"); code != http.StatusSeeOther || back.who().Name != "anna" {
 		t.Error("she can't come back")

@@ -4,11 +4,11 @@ import "time"
 
 // User is an account.
 type User struct {
-	Name     string `json:"name"`                                      // the name that they sign in with
-	Role     string `json:"role" enum:"viewer,operator,administrator"` // what they may do
-	Scope    string `json:"scope"`                                     // the machines on which the role holds; empty for all
-	Unix     string `json:"unix_user"`                                 // the user of the machines whose command lines they see whole; empty for none
-	Disabled bool   `json:"disabled"`                                  // whether they are kept from signing in
+	Name     string `json:"name"`                                           // the name that they sign in with
+	Role     string `json:"role" enum:"viewer,operator,administrator,none"` // what they may do; none: a provider vouches for them no longer
+	Scope    string `json:"scope"`                                          // the machines on which the role holds; empty for all
+	Unix     string `json:"unix_user"`                                      // the user of the machines whose command lines they see whole; empty for none
+	Disabled bool   `json:"disabled"`                                       // whether they are kept from signing in
 	// How they can sign in: password, passkey, provider. Empty until they have chosen a password.
 	Ways     []string `json:"ways" enum:"password,passkey,provider"`
 	Sessions int      `json:"session_count"`                   // the number of browsers that they are signed in with
