@@ -135,7 +135,9 @@ func agentText(agent string) string {
 	return clean(Browser(agent), longestName)
 }
 
-func leastText(n int) string { return "At least " + strconv.Itoa(n) + " characters. A few words are easy to remember." }
+func leastText(n int) string {
+	return "At least " + strconv.Itoa(n) + " characters. A few words are easy to remember."
+}
 
 func codesText(n int) string {
 	switch n {
