@@ -72,18 +72,27 @@ type Options struct {
 type Client struct {
 	options Options
 	base    string // without a trailing slash
+	address string // as it was given
 }
 
 // New returns a client of the gpuwhy at an address such as http://127.0.0.1:8003, which may have a path, a user name and a
-// password. Its error is a [gpu.Advice] about the address. It sends no request.
+// password, or at a Unix socket: unix:/run/gpuwhy/page, or with a base path unix:/run/gpuwhy/page:/gpus/. Its error is a [gpu.Advice] about the address. It sends no request.
 func New(address string, o Options) (*Client, error) {
 	if o.Patience == (Patience{}) {
 		o.Patience = OrdinaryPatience
 	}
-	if o.Transport == nil {
+	base, socket, isUnix := overUnix(address)
+	switch {
+	case o.Transport != nil:
+	case isUnix:
+		o.Transport = unixTransport(socket)
+	default:
 		o.Transport = http.DefaultTransport
 	}
-	c := &Client{o, strings.TrimRight(address, "/")}
+	if !isUnix {
+		base = strings.TrimRight(address, "/")
+	}
+	c := &Client{o, base, address}
 	if err := checkAddress(c.base); err != nil {
 		return nil, err
 	}
@@ -92,6 +101,9 @@ func New(address string, o Options) (*Client, error) {
 
 // Address returns the address for people, without a password.
 func (c *Client) Address() string {
+	if _, _, isUnix := overUnix(c.address); isUnix {
+		return c.address
+	}
 	if u, err := url.Parse(c.base); err == nil {
 		return u.Redacted()
 	}

@@ -81,6 +81,7 @@ type AccountPage struct {
 	Input
 	Name, Role string
 	Way        string // how the user has signed in
+	Provider   string // which vouches for the user, who has no password or passkey here; empty: none does
 	SignedIn   bool   // else the user has no account: the machine or a proxy says who it is
 	Password   bool   // the user has one
 	NeedsOld   bool   // to change it
@@ -125,6 +126,12 @@ func (in *Input) accountShell() Shell {
 func signedIn(ctx context.Context) bool {
 	who, _ := auth.FromContext(ctx)
 	return who.SignedIn()
+}
+
+// administers reports whether whoever looks may change what belongs to others.
+func administers(ctx context.Context) bool {
+	who, _ := auth.FromContext(ctx)
+	return who.May(auth.Administer) && who.Scope == ""
 }
 
 // agentText names a browser in a few words, from what it says of itself.

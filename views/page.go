@@ -33,6 +33,7 @@ type Input struct {
 	Causes   []explain.Cause          // causes behind the answer, in order; on a GPU's own page, of that GPU
 	BasePath string                   // path where the page is served; begins and ends with "/"
 	Root     string                   // path where gpuwhy is served with all nodes; empty for BasePath
+	Notices  []gpu.Advice             // what every page says of who may do what here
 	Health   string                   // address of gpuwhy's own health, which is not about a node
 	Asset    func(name string) string // returns the address of a file of package static
 	// Attribution returns who uses a device's memory, time and power; nil if
@@ -50,6 +51,7 @@ type Input struct {
 	Recent     func(node, uuid string, step time.Duration) *recent.Table
 	HasPast    bool          // whether there is a page of the past
 	SignIn     bool          // whether people can sign in
+	Accounts   bool          // whether there are pages of accounts
 	Alerts     []alert.Alert // firing alerts
 	PastAlerts []alert.Alert // recently resolved alerts
 	Now        time.Time     // the server's clock

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/user"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"text/tabwriter"
@@ -22,7 +22,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/control"
-	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -54,13 +53,13 @@ var lists = map[string]string{
 type accountsFlags struct {
 	URL string `name:"url" placeholder:"URL" help:"Ask the gpuwhy that is served here, with a token that may administer. By default, the command asks the gpuwhy that runs with --state-dir on this machine or, if none does, changes the accounts there itself."`
 	commonFlags
-	addressFlags
-	tokenFlags
+	clientFlags
 	stateFlags
+	accountFlags
 }
 
 func (f *accountsFlags) check() error {
-	return first(f.addressFlags.check, func() error { return f.stateFlags.check(true) })
+	return first(f.clientFlags.check, f.accountFlags.check, func() error { return f.stateFlags.check(true) })
 }
 
 // An accountCommand requests an action on accounts, tokens or sessions.
@@ -79,14 +78,14 @@ func (c accountCommand) Run(env *environment) error {
 // reach calls ask with a client of whoever has the accounts.
 func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) error {
 	if f.URL != "" {
-		running, err := f.tokenFlags.client(&f.addressFlags, f.URL, client.Options{Flag: "--url"})
+		running, err := f.client(f.URL, client.Options{Flag: "--url"})
 		if err != nil {
 			return err
 		}
 		return ask(running)
 	}
 	if f.StateDir == "" {
-		return &gpu.Advice{What: "accounts are kept in a state directory, and none is given", Try: "name that of the gpuwhy with --state-dir, or its address with --url", Err: f.notKept}
+		return f.alone(env, ask)
 	}
 	conn, err := control.Dial(env.ctx, f.StateDir)
 	switch {
@@ -106,29 +105,28 @@ func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) 
 	}
 }
 
-// alone has the accounts of a state directory with which no program runs.
+// alone has the accounts of a state directory or a server with which no program runs here.
 func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) (err error) {
-	if _, err := os.Stat(f.StateDir); errors.Is(err, os.ErrNotExist) && f.ownStateDir {
+	if f.StateDir == "" && f.Accounts == "" {
+		return &gpu.Advice{What: "accounts are kept in a state directory, and none is given", Try: "name that of the gpuwhy with --state-dir, or its address with --url", Err: f.notKept}
+	}
+	if _, err := os.Stat(f.StateDir); f.StateDir != "" && errors.Is(err, os.ErrNotExist) && f.ownStateDir {
 		return &gpu.Advice{
-			What: fmt.Sprintf("no gpuwhy runs with %s, and the folder does not exist", f.StateDir),
-			Try:  "run this as the user who runs gpuwhy or as root, and name its folder with --state-dir",
+			What: fmt.Sprintf("no gpuwhy runs with %s, the default folder, and it does not exist", f.StateDir),
+			Try:  "run this as root or as the user who runs gpuwhy, and name its folder with --state-dir",
 		}
 	}
 	d := &daemon{programFlags: new(programFlags)}
-	d.stateFlags = f.stateFlags
+	d.stateFlags, d.accountFlags = f.stateFlags, f.accountFlags
 	d.ownStateDir = false // a folder that can't be used is an error here
 	release, err := d.takeStateDir(env.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	accounts, err := openAccounts(env.ctx, d)
+	h, end, err := app.Accounts(access.Options{Ledger: d.newLedger(env.log)}, slog.New(warnings{env.log.Handler()}))
 	if err != nil {
 		return err
-	}
-	h, end, err := app.Accounts(access.Options{Ledger: accounts}, d.installation, env.log)
-	if err != nil {
-		return errors.Join(err, accounts.Close())
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	running, err := client.New(control.URL, client.Options{Transport: inProcess{h, commandUser()}})
@@ -138,9 +136,21 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 	return ask(running)
 }
 
-func openAccounts(ctx context.Context, d *daemon) (ledger.Ledger, error) {
-	return ledger.OpenFile(ctx, filepath.Join(d.StateDir, "access.db"))
+// warnings are those of a log: the audit has what a command does, and its answer says it.
+type warnings struct{ slog.Handler }
+
+// Enabled implements [slog.Handler].
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
 }
+
+// WithAttrs implements [slog.Handler].
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{w.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements [slog.Handler].
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
 
 // commandUser is whoever runs a command on the files of gpuwhy: who can write them owns it.
 func commandUser() *auth.Principal {

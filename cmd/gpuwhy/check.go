@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -45,6 +46,9 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 			return nil, err
 		}
 	}
+	if err := c.checkAdmission(env.ctx); err != nil {
+		return nil, err
+	}
 	in, err := c.target().inputs(silent)
 	if err != nil {
 		return nil, err
@@ -60,11 +64,12 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 	if err := a.Close(); err != nil {
 		return nil, err
 	}
-	for flag, address := range map[string]string{"listen": c.address(), "fleet-listen": c.FleetListen} {
-		if address == "" {
-			continue
-		}
-		ln, err := listen(env.ctx, flag, address)
+	opens := []func() (net.Listener, error){func() (net.Listener, error) { return c.listenHere(env.ctx) }}
+	if c.FleetListen != "" {
+		opens = append(opens, func() (net.Listener, error) { return listen(env.ctx, "fleet-listen", c.FleetListen) })
+	}
+	for _, open := range opens {
+		ln, err := open()
 		switch {
 		case err == nil:
 			err = ln.Close()

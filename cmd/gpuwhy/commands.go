@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 )
@@ -84,6 +85,12 @@ func (c checkConfigCommand) Run(env *environment) error {
 
 // ownURL returns where programs on this machine reach a gpuwhy that listens on an address.
 func ownURL(listen, basePath string) string {
+	if _, unix := serve.UnixSocket(listen); unix {
+		if basePath == "/" {
+			return listen
+		}
+		return listen + ":" + basePath
+	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "http://" + listen + basePath

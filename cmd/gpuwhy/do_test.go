@@ -27,18 +27,28 @@ func TestActionsAreCommands(t *testing.T) {
 	do := child(grammar().Node, "do")
 	var names []string
 	for _, a := range app.Actions() {
-		leaf := child(do, a.Command.Name)
+		parent, name := do, a.Command.Name
+		if group, command, grouped := strings.Cut(name, " "); grouped {
+			parent, name = child(grammar().Node, group), command
+		}
+		leaf := child(parent, name)
 		if (a.HTTP == "") != (leaf == nil) {
 			t.Errorf("%s: address %q, command %q", a.ID, a.HTTP, a.Command.Name)
 		}
 		if leaf == nil {
 			continue
 		}
-		names = append(names, leaf.Name)
+		if parent == do {
+			names = append(names, leaf.Name)
+		}
 		if want := a.Summary + "."; leaf.Help != want || leaf.Detail != string(a.Text) {
 			t.Errorf("%s: help %q, %q", leaf.Path(), leaf.Help, leaf.Detail)
 		}
-		if a.Targeted() != (len(leaf.Positional) == 1 && leaf.Positional[0].Required && leaf.Positional[0].Name == a.Target.Name) {
+		named := a.Command.Argument
+		if a.Targeted() {
+			named = a.Target.Name
+		}
+		if (named != "") != (len(leaf.Positional) == 1 && leaf.Positional[0].Required && leaf.Positional[0].Name == named) {
 			t.Errorf("%s: target %q, arguments %v", leaf.Path(), a.Target.Name, leaf.Positional)
 		}
 		var flags, want []string
@@ -52,8 +62,13 @@ func TestActionsAreCommands(t *testing.T) {
 		}
 		if a.Args != nil {
 			for _, p := range apidoc.SchemaOf(a.Args).Properties {
-				if !p.Value.Ignored {
-					want = append(want, strings.ReplaceAll(strings.TrimSuffix(p.Name, "_seconds"), "_", "-"))
+				name := strings.ReplaceAll(strings.TrimSuffix(p.Name, "_seconds"), "_", "-")
+				switch {
+				case p.Value.Ignored, p.Name == a.Command.Argument:
+				case p.Value.Secret: // never on a command line
+					want = append(want, name+"-file")
+				default:
+					want = append(want, name)
 				}
 			}
 		}
@@ -116,7 +131,11 @@ func TestRequestsOfActions(t *testing.T) {
 			t.Errorf("gpuwhy %q is %T", args, cmd)
 			continue
 		}
-		r := c.request()
+		r, err := c.request()
+		if err != nil {
+			t.Errorf("gpuwhy %q: %v", args, err)
+			continue
+		}
 		body, err := json.Marshal(r.Body)
 		if got := r.Method + " " + r.Path + " " + string(body); err != nil || got != tt.asks {
 			t.Errorf("gpuwhy %q asks %s, not %s; %v", args, got, tt.asks, err)

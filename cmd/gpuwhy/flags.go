@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -166,7 +167,7 @@ func (f *readingFlags) check() error {
 
 // addressFlags say where gpuwhy is served.
 type addressFlags struct {
-	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default. With port 0, gpuwhy picks a free port and prints it."`
+	Listen   string `group:"serving" placeholder:"${listen}" help:"Address to serve on, ${listen} by default, or a Unix socket: unix:PATH. With port 0, gpuwhy picks a free port and prints it."`
 	BasePath string `group:"serving" default:"/" help:"Path under which everything is served, for use behind a proxy."`
 }
 
@@ -179,13 +180,22 @@ func (f *addressFlags) address() string { return cmp.Or(f.Listen, defaultListen)
 // url returns where programs on this machine reach a gpuwhy with these settings.
 func (f *addressFlags) url() string { return ownURL(f.address(), f.BasePath) }
 
+// longestSocket is how long the path of a Unix socket may be: systems allow 104 to 108 bytes, and it has a longer name while it is made.
+const longestSocket = 90
+
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9._~/-]*$`)
 
 // check makes the base path begin and end with a slash.
 func (f *addressFlags) check() error {
+	socket, unix := serve.UnixSocket(f.address())
 	host, port, noAddress := net.SplitHostPort(f.address())
 	_, noPort := strconv.ParseUint(port, 10, 16)
+	if unix {
+		host, noAddress, noPort = "", nil, nil
+	}
 	err := refuse(
+		rule{unix && (!filepath.IsAbs(socket) || strings.Contains(socket, ":")), "listen", f.Listen, "the path of a socket must begin with a slash, and have no colon, such as unix:/run/gpuwhy/page"},
+		rule{unix && len(socket) > longestSocket, "listen", f.Listen, fmt.Sprintf("the path of a socket may have at most %d characters", longestSocket)},
 		rule{noAddress != nil, "listen", f.Listen, "give an address and a port, such as 127.0.0.1:8003"},
 		rule{noPort != nil, "listen", f.Listen, "the port must be a number from 0 to 65535"},
 		rule{strings.ContainsAny(host, "/@"), "listen", f.Listen, "give an address and a port, not a URL"},
@@ -289,8 +299,7 @@ func (f *priceFlags) check() error {
 // askingFlags are the flags of commands that ask about the past, or read it themselves.
 type askingFlags struct {
 	commonFlags
-	addressFlags
-	tokenFlags
+	clientFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -300,7 +309,7 @@ type askingFlags struct {
 }
 
 func (f *askingFlags) check() error {
-	return first(f.addressFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
+	return first(f.clientFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
 		func() error { return f.keptFlags.check(f.live()) })
 }
 
@@ -355,11 +364,14 @@ func (f *exportFlags) check() (err error) {
 type programFlags struct {
 	commonFlags
 	servingFlags
+	tlsFlags
+	accessFlags
 	vouchingFlags
 	paceFlags
 	deadlineFlags
 	keptFlags
 	accountFlags
+	auditFlags
 	retentionFlags
 	priceFlags
 	privacyFlags
@@ -372,11 +384,14 @@ type programFlags struct {
 
 func (f *programFlags) check(live bool) error {
 	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
-	if err := first(f.servingFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.accountFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+	if err := first(f.servingFlags.check, f.accessFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
+		f.brokerFlags.check, f.accountFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) },
+		func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {
 		return err
 	}
-	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
+	_, unix := serve.UnixSocket(f.address())
+	return refuse(rule{unix && f.secure(), "listen", f.Listen, "nobody can read what passes through a Unix socket: leave out --tls-cert, --tls-self-signed and --acme-domain"},
+		rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
 }
 
 // serveFlags are all settings, including those of a program that reads this machine.

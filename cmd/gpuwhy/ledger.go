@@ -46,9 +46,9 @@ var databases = scribe.Kinds{
 // accountsKind is the kind of database that has accounts.
 const accountsKind = "accounts"
 
-// newLedger returns the ledger of accounts and of the audit. Its first use opens it. Without a state directory and a server, it ends with
-// the program.
-func (d *daemon) newLedger(log *slog.Logger) ledger.Ledger {
+// newLedger returns the ledger of accounts and of the audit. Its first use opens it, so a ledger that can't be opened keeps nobody from
+// starting. Without a state directory and a server, it ends with the program.
+func (d *daemon) newLedger(log *slog.Logger) *ledger.View {
 	switch {
 	case d.Accounts != "":
 		return ledger.Cached(&ledger.Later{Open: func(ctx context.Context) (ledger.Ledger, error) {

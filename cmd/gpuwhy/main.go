@@ -50,6 +50,7 @@ var commands = []topCommand{
 	{"past", "Say what the GPUs did in the past, such as last night.", blank[pastCommand]},
 	{"sessions", "List the processes that used GPUs.", blank[sessionsCommand]},
 	{"usage", "Say who used GPUs, for how long, and how much energy that took.", blank[usageCommand]},
+	{"audit", "Show who did what, and check that nobody changed that record.", blank[auditCommand]},
 	{"history", "Manage the database of the past: show its size, export it, compact it, check it for damage.", blank[historyCommand]},
 	{"capture", "Record this machine for a bug report, as a folder of plain files without the names of people and programs.", blank[captureCommand]},
 	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},
@@ -91,12 +92,15 @@ func (e usageError) Unwrap() error { return e.error }
 // errQuiet is an error that has already been printed.
 var errQuiet = errors.New("told already")
 
+// helperTasks are what helper processes of the program do, by their names.
+var helperTasks = map[string]func(*helper.Task){
+	scribe.Name: scribe.Serve(databases),
+	broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
+}
+
 func main() {
 	if helper.Asked(os.Args) {
-		os.Exit(helper.Run(os.Args, map[string]func(*helper.Task){
-			scribe.Name: scribe.Serve(databases),
-			broker.Name: func(t *helper.Task) { broker.Serve(t, host.FreeSpace) },
-		}))
+		os.Exit(helper.Run(os.Args, helperTasks))
 	}
 	nameZone()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -144,6 +148,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 func tell(w io.Writer, err error) {
 	if lines := alerts.ErrorLines(err); len(lines) > 1 {
 		for _, line := range lines {
+			fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(line))
+		}
+		return
+	}
+	if long, ok := errors.AsType[interface {
+		error
+		Lines() []string
+	}](err); ok {
+		for _, line := range long.Lines() {
 			fmt.Fprintf(w, "gpuwhy: %s\n", term.Printable(line))
 		}
 		return

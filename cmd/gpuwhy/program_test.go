@@ -25,6 +25,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/helper"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
@@ -49,6 +50,9 @@ func buildProgram(path string, flags ...string) error {
 }
 
 func TestMain(m *testing.M) {
+	if helper.Asked(os.Args) { // of a part of the program that a test runs by itself
+		os.Exit(helper.Run(os.Args, helperTasks))
+	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "gpuwhy-test-")
 		if err != nil {

@@ -11,9 +11,11 @@ import (
 	"syscall"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
@@ -88,19 +90,34 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
 	}
 	share(len(d.helpers()))
+	if options.TLS, err = d.certificate(env.ctx, r.page); err != nil {
+		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
+	}
 	options.History = d.newHistory(r, only(in), env.log)
+	var admitted admission
+	options.Audit = d.auditOptions(env.log)
+	if options.Access, admitted, err = env.newAccess(d, r); err != nil {
+		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close(), options.TLS.Close(), options.History.Close())
+	}
 	a, err := app.New(options, in, env.log)
 	if err != nil {
 		return usageError{err}
 	}
 	var ln net.Listener
 	if r.page {
-		if ln, err = listen(env.ctx, "listen", d.address()); err != nil {
+		if ln, err = d.listenHere(env.ctx); err != nil {
 			return errors.Join(err, a.Close())
 		}
-		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(ln.Addr().String(), d.BasePath))
+		if err := admitted.confine(ln); err != nil {
+			return errors.Join(err, ln.Close(), a.Close())
+		}
+		secure := app.Find[*certs.Room](a)
+		env.greet(secure, addressText(ln.Addr()), d.BasePath)
 		if f := options.Fleet; f != nil && f.Joins != "" {
 			fmt.Fprintf(env.stdout, "machines join at %s: 'gpuwhy fleet join-command NODE' prints the line for each\n", f.Joins)
+		}
+		if d.SignIn {
+			d.tellSetup(env, app.Find[*access.Room](a), secure, ln)
 		}
 	}
 	ctx, stop := context.WithCancel(env.ctx)
@@ -138,6 +155,7 @@ func (d *daemon) options() app.Options {
 		OpenMetrics:      d.OpenMetrics,
 		StateDir:         d.StateDir,
 		Installation:     d.installation,
+		TLS:              d.certs(),
 		Export:           d.exports,
 		NotKept:          d.notKept,
 		Helpers:          d.helperCosts,
@@ -168,6 +186,14 @@ func onTerminal() bool {
 	}
 	terminal.Close()
 	return true
+}
+
+// addressText returns an address as --listen has it.
+func addressText(a net.Addr) string {
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return a.String()
 }
 
 // listen opens the address, or returns what is wrong with it.

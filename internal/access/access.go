@@ -5,7 +5,9 @@ package access
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,22 +16,26 @@ import (
 	"github.com/alexedwards/scs/v2"
 	"golang.org/x/time/rate"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
-	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
 type Options struct {
-	// PlainSignIn lets people sign in over HTTP without TLS from other machines.
-	PlainSignIn bool
 	// Ledger has the accounts and the audit. The App closes it.
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// PlainSignIn takes passwords also where others on the network could read them.
+	PlainSignIn bool
+	// Notice is what every page says of who may do what here; nil: nothing.
+	Notice *gpu.Advice
+	// Control is the socket over which commands of this machine ask, see package control; nil: there is none. The App closes it.
+	Control net.Listener
 	// PublicURL is where browsers reach the program, such as "https://gpu.example.org"; empty: where a request says.
 	PublicURL string
 	// Providers are who else can sign people in, and Proxy is the proxy that does; nil: none does.
@@ -44,7 +50,11 @@ func (o *Options) Close() error {
 	if o == nil {
 		return nil
 	}
-	return o.Ledger.Close()
+	err := o.Ledger.Close()
+	if o.Control != nil {
+		err = errors.Join(err, o.Control.Close())
+	}
+	return err
 }
 
 // A Way recognizes who makes a request, by one means.
@@ -60,8 +70,6 @@ type Config struct {
 	Options
 	// Address is where the program is reached.
 	Address serve.Address
-	// Installation is the installation of the program, for the names of cookies; nil without one.
-	Installation *state.Installed
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Revoke ends the open sockets of principals for whom is returns true.
@@ -76,6 +84,7 @@ type Room struct {
 	ledger   *ledger.View  // which is cfg.Ledger, too
 	keyed    chan struct{} // has a value after somebody came with a session or a token
 	base     string        // the base path without a slash at its end
+	shared   share         // for the names of cookies
 	manager  *scs.SessionManager
 	hasher   *hasher
 	tokens   *tokenWay
@@ -117,6 +126,7 @@ func (*Room) Name() string { return "access" }
 
 // Identify implements serve.Identifier.
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
+	request = withPassed(request)
 	r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
@@ -133,6 +143,35 @@ type open auth.Access
 // Recognize implements [Way].
 func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
 	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
+}
+
+// A warner is a [Way] that may be set up in the wrong way.
+type warner interface {
+	// Warning returns what to do about it, and since when it is so; nil: nothing is wrong.
+	Warning() (*gpu.Advice, time.Time)
+}
+
+// warning returns the first of the ways' warnings.
+func (r *Room) warning() (*gpu.Advice, time.Time) {
+	for _, way := range r.ways {
+		if w, may := way.(warner); may {
+			if advice, since := w.Warning(); advice != nil {
+				return advice, since
+			}
+		}
+	}
+	return nil, time.Time{}
+}
+
+// Notices are what every page says of who may do what here.
+func (r *Room) Notices() (all []gpu.Advice) {
+	if r.cfg.Notice != nil {
+		all = append(all, *r.cfg.Notice)
+	}
+	if warning, _ := r.warning(); warning != nil {
+		all = append(all, *warning)
+	}
+	return all
 }
 
 // Run removes expired sessions, tokens and links, writes when sessions and tokens were used, and ends the open sockets of whoever may no longer have
@@ -167,7 +206,8 @@ func (r *Room) tend(ctx context.Context) {
 	}
 }
 
-// Health is whether the ledger answers.
+// Health is whether the ledger answers. It also has the warning about a way that is set up in the wrong way: people still get in, so that is
+// no failure.
 func (r *Room) Health() map[string]contract.Part {
 	t := r.ledger.Trouble()
 	state := "ok"
@@ -177,6 +217,9 @@ func (r *Room) Health() map[string]contract.Part {
 	health := contract.NewPart(state, t.Answered)
 	if t.Err != nil {
 		health = health.Failed(t.Err, t.Since)
+	} else if warning, since := r.warning(); warning != nil {
+		health = health.Failed(warning, since)
+		health.State = state
 	}
 	return map[string]contract.Part{"access": health}
 }

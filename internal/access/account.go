@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -104,6 +105,10 @@ func (u *User) commands() auth.Commands {
 	return auth.CommandsOf(u.Unix)
 }
 
+// vouchedElsewhere reports whether a provider vouches for the user, and another way would get around it: whoever the provider no longer lets
+// in must not come in with a password either.
+func (u *User) vouchedElsewhere(way auth.Way) bool { return u.Provider != "" && way != auth.Provider }
+
 // identityOf is how a principal and the audit have the ID of a user.
 func identityOf(id string) string { return "user:" + id }
 
@@ -180,6 +185,12 @@ func newID() string {
 func hashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
+}
+
+// HasAccounts reports whether somebody has an account that may sign in.
+func HasAccounts(ctx context.Context, l ledger.Ledger) (bool, error) {
+	all, err := users.list(ctx, l, "")
+	return slices.ContainsFunc(all, func(u *row[User]) bool { return !u.Value.Disabled }), err
 }
 
 // newCode returns a recovery code of 80 random bits: sixteen letters and digits in groups of four.

@@ -93,7 +93,7 @@ func (s *AdminSite) Actions() []action.Action {
 			Doc: action.Doc{
 				Summary: "Make a link with which somebody chooses a new password",
 				Text:    "The link works once. Nothing shows it again.",
-				Answer:  answers("The account and the link.", contract.AddedUser{}), Refuses: []action.Refused{noSuchUser, changed},
+				Answer:  answers("The account and the link.", contract.AddedUser{}), Refuses: []action.Refused{noSuchUser, changed, {Refusal: errVouched, Means: "A provider vouches for the account."}},
 			},
 		},
 		{
@@ -180,7 +180,7 @@ func tellUser(done string) func(*contract.User) string {
 func tellAddedUser(u *contract.AddedUser) string {
 	text := tellUser("Account")(&u.User)
 	if u.Link != nil {
-		text += "\nTo choose a password, open this once"
+		text += "\nTo choose a password, open this once, below the address of gpuwhy"
 		if u.LinkExpires != nil {
 			text += ", until " + local(*u.LinkExpires)
 		}

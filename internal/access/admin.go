@@ -415,7 +415,7 @@ func (r *Room) asked(c *action.Call, ask *contract.TokenRequest) (*row[Token], e
 	if _ = t.Value.Access.UnmarshalText([]byte(cmp.Or(ask.Access, auth.Read.String()))); t.Value.Access <= 0 {
 		return nil, action.Invalid("access", "must be one of metrics, read, operate and administer")
 	}
-	scope, err := parsedScope(cmp.Or(ask.Scope, string(c.Principal.Scope)))
+	scope, err := parsedScope(ask.Scope) // an account's token without one is for the machines of the account
 	if err != nil {
 		return nil, err
 	}
@@ -435,7 +435,7 @@ func (r *Room) asked(c *action.Call, ask *contract.TokenRequest) (*row[Token], e
 	case !ask.Never:
 		t.Expires = now.AddDate(0, 0, days)
 	}
-	if !c.Principal.May(t.Value.Access) || !scope.Within(c.Principal.Scope) {
+	if !c.Principal.May(t.Value.Access) || scope != "" && !scope.Within(c.Principal.Scope) {
 		refusal := *tooMuch
 		refusal.What += ": you have the access " + strconv.Quote(c.Principal.Access.String())
 		if c.Principal.Scope != "" {

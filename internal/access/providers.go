@@ -211,7 +211,7 @@ func (s *Site) leadBack(w http.ResponseWriter, request *http.Request, v *voucher
 		return errAttempt
 	}
 	// It is used up before anything else, so that two answers with one state can't both be taken.
-	err = r.ledger.Apply(ctx, ledger.Change{Item: ledger.Item{Kind: begunAttempts.kind, ID: begun.ID}, Was: begun.Version, Remove: true})
+	err = r.ledger.Apply(ctx, ledger.Change{Item: ledger.Item{Kind: begunAttempts.kind, ID: begun.ID}, Was: begun.Version, Remove: true, Quiet: true})
 	switch {
 	case errors.Is(err, ledger.ErrConflict):
 		return errAttempt

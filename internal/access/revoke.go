@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"maps"
-	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
@@ -24,7 +23,7 @@ const (
 
 // noticeKey says that somebody came with a session or a token, who may open a socket.
 func (r *Room) noticeKey(who *auth.Principal) {
-	if !checked(who) {
+	if who.Key == "" {
 		return
 	}
 	select {
@@ -32,12 +31,6 @@ func (r *Room) noticeKey(who *auth.Principal) {
 	default: // it is known already
 	}
 }
-
-// checked reports whether the ledger can say that a principal may no longer do what it could.
-func checked(who *auth.Principal) bool { return who.Key != "" || strings.HasPrefix(who.ID, userID) }
-
-// userID is what the ID of a principal begins with that is a user.
-const userID = "user:"
 
 // watch ends the open sockets of principals whose session or token has ended, whose user is gone or disabled, or who may now do something
 // else than when they connected. It asks for nothing while no such principal has a socket.
@@ -86,7 +79,7 @@ func (w *watch) pass(ctx context.Context) time.Duration {
 	now := time.Now()
 	held := map[string]bool{}
 	r.cfg.Revoke(func(who auth.Principal) bool {
-		if checked(&who) {
+		if who.Key != "" {
 			held[who.Key] = true
 		}
 		return false
@@ -142,7 +135,7 @@ func (w *watch) check(ctx context.Context) error {
 		return err
 	}
 	w.room.cfg.Revoke(func(who auth.Principal) bool {
-		if !checked(&who) {
+		if who.Key == "" {
 			return false
 		}
 		expires, stays := now.stays(&who)
@@ -193,13 +186,10 @@ func (t table[T]) all(ctx context.Context, l ledger.Ledger) (map[string]*row[T],
 	return all, err
 }
 
-// stays reports whether a principal may keep its socket, and until when; zero: for ever.
+// stays reports whether a principal with a key may keep its socket, and until when; zero: for ever.
 func (s *standing) stays(who *auth.Principal) (expires time.Time, stays bool) {
-	switch {
-	case who.Key == "": // a proxy vouches for the user
-		u := s.users[strings.TrimPrefix(who.ID, userID)]
-		return expires, u == nil || !u.Value.Disabled
-	case who.Way == auth.Token:
+	switch who.Way {
+	case auth.Token, auth.Picture:
 		t := s.tokens[who.Key]
 		if t == nil {
 			return expires, false

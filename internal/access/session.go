@@ -31,26 +31,9 @@ const (
 	longestAgent = 200
 )
 
-// cookieName is the name of the cookie with the session. Browsers take a name that begins with __Host- from this very host alone, over TLS
-// and without a path. Else several gpuwhy on one host share cookies, so the name has the installation's ID.
-func cookieName(secure bool, basePath, installation string) string {
-	switch {
-	case secure && strings.Trim(basePath, "/") == "":
-		return "__Host-gpuwhy"
-	case secure:
-		return "__Secure-gpuwhy-" + installation
-	default:
-		return "gpuwhy-" + installation
-	}
-}
-
 // cookie is the name of one of the cookies, as a request has it.
 func (r *Room) cookie(request *http.Request, what string) string {
-	installation := ""
-	if i, err := r.cfg.Installation.Installation(); err == nil { // else there is none yet, and cookies end with the program
-		installation = i.ID
-	}
-	return cookieName(r.secure(request), r.base, installation) + what
+	return cookieName(r.secure(request), r.base, r.shared.of(request.Context(), r.ledger)) + what
 }
 
 // secure reports whether the browser of a request speaks TLS.
@@ -82,13 +65,10 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 	})
 }
 
-// newManager is the session library, with sessions in the ledger. It makes the secrets and gives each session a new one when it begins;
-// limits are those of the ledger's items.
+// newManager is the session library, with sessions in the ledger. It makes the secrets, gives each session a new one when it begins, and sets
+// the limits. (Its New would also start a store in memory, with a goroutine that nobody can end.)
 func newManager(l ledger.Ledger) *scs.SessionManager {
-	m := scs.New()
-	m.Lifetime, m.IdleTimeout = absoluteLimit, idleLimit
-	m.Store, m.Codec = sessionStore{l}, sessionCodec{}
-	return m
+	return &scs.SessionManager{Lifetime: absoluteLimit, IdleTimeout: idleLimit, Store: sessionStore{l}, Codec: sessionCodec{}}
 }
 
 // sessionValue is the only value of a session for the library: a [Session].
@@ -187,7 +167,7 @@ func (r *Room) session(request *http.Request) (*Session, string, error) {
 		return nil, "", r.unreachable(err)
 	}
 	s, ok := r.manager.Get(ctx, sessionValue).(Session)
-	if !ok || !r.cfg.Clock.Now().Before(s.Ends) {
+	if now := r.cfg.Clock.Now(); !ok || !now.Before(s.Ends) || !now.Before(s.Seen.Add(idleLimit+seenStep)) {
 		return nil, "", nil
 	}
 	return &s, hashOf(cookie.Value), nil
@@ -214,8 +194,11 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 	}
 	e := r.entry(request, "signIn", "done")
 	e.Way = string(way)
-	if user == nil || user.Value.Disabled {
+	if user == nil || user.Value.Disabled || user.Value.vouchedElsewhere(way) {
 		e.Result, e.Detail = "refused", "disabled"
+		if user != nil && !user.Value.Disabled {
+			e.Detail = "signs in with the provider " + user.Value.Provider + " alone"
+		}
 		if user != nil {
 			e.Principal, e.Identity = user.Value.Name, identityOf(user.ID)
 		}
@@ -262,6 +245,7 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 		if err != nil {
 			return err
 		}
+		change.Quiet = true
 		return r.ledger.Apply(ctx, change)
 	})
 }
@@ -304,6 +288,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	if err != nil {
 		return err
 	}
+	change.Quiet = true
 	if err := r.ledger.Apply(ctx, append(changes, change)...); err != nil {
 		return err
 	}
@@ -311,7 +296,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	return nil
 }
 
-// endings are the changes that end all sessions of a user but one, if one is named, and make the user's links useless.
+// endings are the changes that end all sessions of a user but one, if one is named.
 func (r *Room) endings(ctx context.Context, userID, except string) (changes []ledger.Change, err error) {
 	all, err := sessions.list(ctx, r.ledger, userID)
 	if err != nil {

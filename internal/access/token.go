@@ -182,6 +182,7 @@ func (t *tokenWay) writeUses(ctx context.Context) {
 			token.Value.Used = at.UTC().Truncate(time.Minute)
 			var change ledger.Change
 			if change, err = tokens.put(token); err == nil {
+				change.Quiet = true
 				err = t.room.ledger.Apply(ctx, change)
 			}
 		}

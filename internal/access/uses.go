@@ -54,6 +54,7 @@ func (r *Room) writeUses(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		change.Quiet = true
 		changes = append(changes, change)
 	}
 	if len(changes) == 0 {

@@ -16,8 +16,7 @@ import (
 
 // Every action, through every door, is performed only for principals with the access that it declares.
 func TestActionsNeedAccess(t *testing.T) {
-	a := newApp(t, "")
-	defer func() { _ = a.Close() }()
+	a := guarded(t)
 	events := map[string]hub.Act{}
 	for _, act := range a.socketActs() {
 		events[act.Event] = act
@@ -75,8 +74,7 @@ func TestActionsNeedAccess(t *testing.T) {
 // What is declared is what the program does.
 func TestAllActionsAreDeclared(t *testing.T) {
 	t.Parallel()
-	a := newApp(t, "")
-	defer func() { _ = a.Close() }()
+	a := guarded(t)
 	var does, declared []string
 	for act := range a.desk.Actions() {
 		does = append(does, act.ID)

@@ -54,7 +54,7 @@ type Token struct {
 	ID     string `json:"token_id"`                                      // the token's key
 	Title  string `json:"title"`                                         // what it is for
 	Access string `json:"access" enum:"metrics,read,operate,administer"` // what it may do
-	Scope  string `json:"scope"`                                         // the machines that it is for; empty for all
+	Scope  string `json:"scope"`                                         // the machines that it is for; empty for all that its account has
 	Path   string `json:"path"`                                          // the only address that it opens, of a picture or a card; empty for all
 	User   string `json:"user"`                                          // the account that it belongs to and ends with; empty for none
 	By     string `json:"by"`                                            // who made it
@@ -74,7 +74,7 @@ type Tokens struct {
 type TokenRequest struct {
 	Title  string `json:"title" maxlength:"100"`                                   // what it is for; no two tokens have the same
 	Access string `json:"access,omitempty" enum:"metrics,read,operate,administer"` // what it may do; read by default
-	Scope  string `json:"scope,omitempty" maxlength:"1000"`                        // the machines that it is for, as for users; by default those of whoever makes it
+	Scope  string `json:"scope,omitempty" maxlength:"1000"`                        // the machines that it is for, as for users; by default all that the account has
 	// The only address that it opens, such as /picture.svg?gpu=0 or /embed/gpu/UUID. It is then sent as ?token= in the address.
 	Path string `json:"path,omitempty" maxlength:"1000"`
 	// Days until it ends, 1 to 730; 90 by default.

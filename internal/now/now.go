@@ -59,9 +59,11 @@ type Site struct {
 	Forecasts Forecasts
 	Parts     func() map[string]contract.Part // how each part of the program does, by name
 	Costs     func() []gpu.Cost               // what calls to drivers took, the most in all first; it may be nil
+	Notices   func() []gpu.Advice             // what every page says of who may do what here; it may be nil
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
 	SignIn    func() bool                     // whether people can sign in; it may be nil
+	Accounts  bool                            // whether there are pages of accounts
 	// OpenMetrics lets everybody read /metrics.
 	OpenMetrics bool
 }
@@ -102,6 +104,7 @@ func (s *Site) Input(ctx context.Context, f *insight.Fleet, node string) views.I
 		Health:   s.Kit.Root() + "api/health",
 		Asset:    s.URL,
 		Now:      s.Kit.Clock.Now(),
+		Notices:  s.notices(),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
 			p, _ := find(d)
 			return p.Attribution
@@ -109,6 +112,7 @@ func (s *Site) Input(ctx context.Context, f *insight.Fleet, node string) views.I
 		Recent:     s.recent(ctx, all, node),
 		HasPast:    s.Past.Kept(),
 		SignIn:     s.SignIn != nil && s.SignIn(),
+		Accounts:   s.Accounts,
 		Alerts:     alert.For(alert.OfNode(alerts.Standing(), node), who.Audience.Commands()),
 		PastAlerts: alert.For(alert.OfNode(alerts.Past(), node), who.Audience.Commands()),
 		Footprint:  s.Past.Footprint(),
@@ -136,6 +140,13 @@ func (s *Site) alerts(ctx context.Context) alert.Book {
 		return s.Alerts
 	}
 	return alert.Seen(s.Alerts, serve.NodeNames(s.Kit.Fleet(ctx)))
+}
+
+func (s *Site) notices() []gpu.Advice {
+	if s.Notices == nil {
+		return nil
+	}
+	return s.Notices()
 }
 
 // Listing is what a page at a path is made of that lists what the newest Moments have of what a request is about.

@@ -38,7 +38,7 @@ func rendered(page func() templ.Component) Handler {
 }
 
 func (s *Server) docsPage() Handler {
-	answer := rendered(s.cfg.Pages.Docs)
+	answer := rendered(func() templ.Component { return s.cfg.Pages.Docs() })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Security-Policy", docsPolicy)
 		return answer(w, r)

@@ -31,6 +31,8 @@ type Config struct {
 	Watch   Watch        // nil: nobody wants to know
 	// Identifier decides who makes a request; nil: [Owner].
 	Identifier Identifier
+	// Proven reports whether everybody's browser accepts the certificate for a name; nil: for none.
+	Proven func(host string) bool
 	// SignIn is the path of the page to sign in, below the base path, to which browsers are led that ask for more than anyone may see;
 	// empty: there is none. It gets the path that was asked for as its parameter "to".
 	SignIn string
@@ -50,7 +52,8 @@ type Address struct {
 	// "-._~/". A trailing slash does not matter; it may be empty.
 	BasePath string
 	// Listen is the address that the server listens on, "host:port". Requests may name its host. If
-	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname.
+	// it is unspecified (":8080", "0.0.0.0:8080"), they may name any IP address, and Hostname. Or it is a
+	// Unix socket, "unix:PATH".
 	Listen   string
 	Hostname string // the machine's own name; empty where it has none
 	// AllowHosts are more names and addresses that requests may name, such as "gpu.example.org", or

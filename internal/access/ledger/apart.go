@@ -215,13 +215,19 @@ func (a *apart) ask(ctx context.Context, method string, q *question) (r reply, e
 
 // Get implements [Ledger].
 func (a *apart) Get(ctx context.Context, kind, id string) (*Item, error) {
-	r, err := a.ask(ctx, get, &question{Kind: kind, ID: id})
-	return r.Item, err
+	return a.one(ctx, get, kind, id)
 }
 
 // Named implements [Ledger].
 func (a *apart) Named(ctx context.Context, kind, name string) (*Item, error) {
-	r, err := a.ask(ctx, named, &question{Kind: kind, ID: name})
+	return a.one(ctx, named, kind, name)
+}
+
+func (a *apart) one(ctx context.Context, method, kind, id string) (*Item, error) {
+	if !storable(id) { // JSON would have another text in its place
+		return nil, nil
+	}
+	r, err := a.ask(ctx, method, &question{Kind: kind, ID: id})
 	return r.Item, err
 }
 
@@ -233,6 +239,9 @@ func (a *apart) List(ctx context.Context, kind, owner string) ([]Item, error) {
 
 // Apply implements [Ledger].
 func (a *apart) Apply(ctx context.Context, changes ...Change) error {
+	if err := check(changes); err != nil { // JSON would have another text in place of one that can't be
+		return err
+	}
 	_, err := a.ask(ctx, apply, &question{Changes: changes})
 	return err
 }

@@ -32,8 +32,8 @@ type Ledger interface {
 	// Apply makes all the changes, or none of them. It returns [ErrConflict] if an item is not of the version that a change expects, if a
 	// name is taken, or if an item's owner is not there. After [ErrGone], the changes may have been made.
 	Apply(ctx context.Context, changes ...Change) error
-	// Revision counts the calls of Apply with a change that is not quiet, of all programs that share the ledger. While it is the same,
-	// items are too.
+	// Revision counts the calls of Apply that have changed or removed items, of all programs that share the ledger; quiet changes aside.
+	// While it is the same, whatever was there still is.
 	Revision(ctx context.Context) (int64, error)
 	// Append adds an audit entry, and sets its Number, Time and Hash. Text that is too long for an entry is cut. After [ErrGone], the
 	// entry may have been added.
@@ -80,7 +80,8 @@ type Change struct {
 	// Was is the version that the item must have: 0: it must not exist, [Any]: any.
 	Was    int64 `json:"was"`
 	Remove bool  `json:"remove,omitempty"` // the item, and all that it owns
-	// Quiet says that other programs need not learn of it at once, such as of the time at which a session was used last.
+	// Quiet says that other programs need not learn of it at once, such as of the time at which a session was used last. New items are
+	// quiet anyway: nobody remembers that something is not there.
 	Quiet bool `json:"quiet,omitempty"`
 }
 

@@ -132,6 +132,27 @@ func (l *database) items(ctx context.Context, where string, args ...any) (found 
 
 // Apply implements [Ledger].
 func (l *database) Apply(ctx context.Context, changes ...Change) error {
+	if err := check(changes); err != nil {
+		return err
+	}
+	return l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		loud := false
+		for i := range changes {
+			had, err := l.change(ctx, tx, &changes[i])
+			if err != nil {
+				return err
+			}
+			loud = loud || had && !changes[i].Quiet
+		}
+		if !loud {
+			return nil
+		}
+		return revise(ctx, tx)
+	})
+}
+
+// check returns what is wrong with changes that no ledger can make.
+func check(changes []Change) error {
 	for i := range changes {
 		c := &changes[i]
 		switch {
@@ -141,19 +162,7 @@ func (l *database) Apply(ctx context.Context, changes ...Change) error {
 			return fmt.Errorf("the document of %s %s is not JSON", c.Kind, c.ID)
 		}
 	}
-	return l.transact(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if slices.ContainsFunc(changes, func(c Change) bool { return !c.Quiet }) {
-			if err := revise(ctx, tx); err != nil {
-				return err
-			}
-		}
-		for i := range changes {
-			if err := l.change(ctx, tx, &changes[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return nil
 }
 
 // revise says that items have changed.
@@ -162,49 +171,51 @@ func revise(ctx context.Context, tx *sql.Tx) error {
 	return err
 }
 
-func (l *database) change(ctx context.Context, tx *sql.Tx, c *Change) error {
+// change makes a change. had reports whether there was an item before, also one that has expired.
+func (l *database) change(ctx context.Context, tx *sql.Tx, c *Change) (had bool, err error) {
 	now := micro(l.now())
 	var version, expires int64
-	err := tx.QueryRowContext(ctx, l.dialect.text("SELECT version, expires FROM items WHERE kind = ? AND id = ?"), c.Kind, c.ID).Scan(&version, &expires)
+	err = tx.QueryRowContext(ctx, l.dialect.text("SELECT version, expires FROM items WHERE kind = ? AND id = ?"), c.Kind, c.ID).Scan(&version, &expires)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
+		return false, err
 	}
+	had = version > 0
 	there := version
 	if expires > 0 && expires <= now {
 		there = 0 // what has expired is not there for anybody
 	}
 	if c.Was != Any && c.Was != there {
-		return ErrConflict
+		return had, ErrConflict
 	}
 	if c.Remove || there < version {
 		if err := l.remove(ctx, tx, "SELECT CAST(? AS TEXT), CAST(? AS TEXT)", c.Kind, c.ID); err != nil || c.Remove {
-			return err
+			return had, err
 		}
 	}
 	if c.Owner != "" {
 		var owners int
 		err := tx.QueryRowContext(ctx, l.dialect.text("SELECT COUNT(*) FROM items WHERE id = ? AND (expires = 0 OR expires > ?)"), c.Owner, now).Scan(&owners)
 		if err != nil {
-			return err
+			return had, err
 		}
 		if owners == 0 {
-			return ErrConflict
+			return had, ErrConflict
 		}
 	}
 	name := sql.NullString{String: c.Name, Valid: c.Name != ""}
 	if name.Valid { // whoever has the name and has expired must not keep it
 		err := l.remove(ctx, tx, "SELECT kind, id FROM items WHERE kind = ? AND name = ? AND id <> ? AND expires > 0 AND expires <= ?", c.Kind, c.Name, c.ID, now)
 		if err != nil {
-			return err
+			return had, err
 		}
 	}
 	_, err = tx.ExecContext(ctx, l.dialect.text("INSERT INTO items ("+itemColumns+") VALUES (?, ?, ?, ?, ?, ?, ?)"+
 		" ON CONFLICT (kind, id) DO UPDATE SET name = excluded.name, owner = excluded.owner, expires = excluded.expires, version = excluded.version, doc = excluded.doc"),
 		c.Kind, c.ID, name, c.Owner, micro(c.Expires), version+1, string(c.Doc))
 	if err != nil && l.dialect.taken(err) {
-		return ErrConflict
+		return had, ErrConflict
 	}
-	return err
+	return had, err
 }
 
 // remove removes the items whose kinds and IDs a query finds, and all that they own.

@@ -222,10 +222,15 @@ func (v *View) Apply(ctx context.Context, changes ...Change) error {
 	for i := range changes {
 		c := &changes[i]
 		changed = append(changed, key{c.Kind, c.ID})
-		quiet, cascades = quiet && c.Quiet, cascades || c.Remove || c.Was == 0 // a new item may take the place of an expired one
+		quiet, cascades = quiet && (c.Quiet || c.Was == 0 && !c.Remove), cascades || c.Remove
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	for i := range changes { // what a new item takes the place of has expired, and what it owned goes with it
+		c := &changes[i]
+		_, sameName := v.names[key{c.Kind, c.Name}]
+		cascades = cascades || c.Was == 0 && (v.items[key{c.Kind, c.ID}] != nil || sameName)
+	}
 	if cascades {
 		changed = nil
 	}

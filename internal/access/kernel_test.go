@@ -1,0 +1,273 @@
+package access_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
+)
+
+// stranger has no name on any machine, and is in no group.
+const stranger = 4711
+
+// judged answers with what a way says about each request: the access, the name, the ID and the address.
+func judged(t *testing.T, way access.Way, network, address string) (where string) {
+	t.Helper()
+	ln, err := new(net.ListenConfig).Listen(t.Context(), network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, known, err := way.Recognize(r)
+		if !known || err != nil {
+			fmt.Fprintln(w, "nobody", err)
+			return
+		}
+		level, _ := who.Access.MarshalText()
+		fmt.Fprintln(w, string(level), who.Name, who.ID, who.Way)
+	}))
+	server.Config.ConnContext = peer.NewContext
+	server.Listener.Close()
+	server.Listener = ln
+	server.Start()
+	t.Cleanup(server.Close)
+	return ln.Addr().String()
+}
+
+// ask requests the page as a user of this machine: the socket is one of that user's.
+func ask(t *testing.T, uid int, network, address string, header http.Header) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return dialAs(ctx, uid, network, address) },
+	}}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = header
+	answer, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// dialAs connects from a thread of another user, which ends with it.
+func dialAs(ctx context.Context, uid int, network, address string) (conn net.Conn, err error) {
+	if uid == os.Getuid() {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlock
+		if _, _, no := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); no != 0 {
+			err = no
+			return
+		}
+		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+	}()
+	<-done
+	return conn, err
+}
+
+func needsRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+}
+
+func TestWhoTheKernelSays(t *testing.T) {
+	needsRoot(t)
+	root, err := user.LookupId("0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := "administer " + root.Username + " uid:0 local"
+	viewer := fmt.Sprintf("read user %d uid:%d local", stranger, stranger)
+	forwarded := http.Header{"X-Forwarded-For": {"203.0.113.9"}}
+	proxies, err := serve.ParseProxies([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		cfg     access.KernelConfig
+		network string
+		uid     int
+		header  http.Header
+		want    string
+	}{
+		"root":                                   {access.KernelConfig{Loopback: true}, "tcp", 0, nil, owner},
+		"somebody else":                          {access.KernelConfig{Loopback: true}, "tcp", stranger, nil, viewer},
+		"where all others sign in":               {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", stranger, nil, "nobody <nil>"},
+		"root, where all others sign in":         {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", 0, nil, owner},
+		"an address that other machines reach":   {access.KernelConfig{}, "tcp", 0, nil, "nobody <nil>"},
+		"a trusted proxy":                        {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, forwarded, "nobody <nil>"},
+		"a trusted proxy that names nobody":      {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, nil, "nobody <nil>"},
+		"a proxy of root that nobody has named":  {access.KernelConfig{Loopback: true}, "tcp", 0, forwarded, "nobody <nil>"},
+		"another header":                         {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"Forwarded": {"for=203.0.113.9"}}, "nobody <nil>"},
+		"an empty header":                        {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"X-Real-Ip": {""}}, "nobody <nil>"},
+		"root over Unix":                         {access.KernelConfig{}, "unix", 0, nil, owner},
+		"somebody else over Unix":                {access.KernelConfig{}, "unix", stranger, nil, viewer},
+		"a proxy over Unix":                      {access.KernelConfig{}, "unix", 0, forwarded, "nobody <nil>"},
+		"somebody else over Unix, with sign-in":  {access.KernelConfig{OwnersOnly: true}, "unix", stranger, nil, "nobody <nil>"},
+		"a group that does not exist has nobody": {access.KernelConfig{Loopback: true, OwnerGroup: "no-such-group"}, "tcp", stranger, nil, viewer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.cfg.Log = slog.New(slog.DiscardHandler)
+			address := "127.0.0.1:0"
+			if tt.network == "unix" {
+				address = publicSocket(t)
+			}
+			where := judged(t, access.NewKernel(tt.cfg), tt.network, address)
+			if tt.network == "unix" {
+				if err := os.Chmod(where, 0o777); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := ask(t, tt.uid, tt.network, where, tt.header); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// publicSocket is the path of a socket that all users reach.
+func publicSocket(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "s")
+}
+
+// Members of the owner group are owners. The database of this machine has some group with somebody in it.
+func TestOwnerGroup(t *testing.T) {
+	needsRoot(t)
+	member, group := aMember(t)
+	uid, err := strconv.Atoi(member.Uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ group, want string }{{"", "read"}, {group, "administer"}} {
+		way := access.NewKernel(access.KernelConfig{Loopback: true, OwnerGroup: tt.group, Log: slog.New(slog.DiscardHandler)})
+		where := judged(t, way, "tcp", "127.0.0.1:0")
+		if got, want := ask(t, uid, "tcp", where, nil), fmt.Sprintf("%s %s uid:%d local", tt.want, member.Username, uid); got != want {
+			t.Errorf("with the owner group %q: %q, want %q", tt.group, got, want)
+		}
+	}
+}
+
+// aMember returns a user of this machine who is not root, and a group of theirs.
+func aMember(t *testing.T) (*user.User, string) {
+	t.Helper()
+	for _, name := range []string{"nobody", "daemon", "bin", "www-data", "mail"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		if g, err := user.LookupGroupId(u.Gid); err == nil {
+			return u, g.Name
+		}
+	}
+	t.Skip("this machine has no other users")
+	return nil, ""
+}
+
+// A warning about a proxy that nobody has named names who runs it, and goes once it has been quiet for a while.
+func TestUnnamedProxy(t *testing.T) {
+	var elapsed time.Duration
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var log strings.Builder
+	way := access.NewKernel(access.KernelConfig{
+		Loopback: true, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Clock: clock.Of(func() time.Time { return now.Add(elapsed) }, func() time.Duration { return elapsed }),
+	})
+	if advice, _ := way.Warning(); advice != nil {
+		t.Fatalf("nothing has happened, and it says %q", advice.Text())
+	}
+	where := judged(t, way, "tcp", "127.0.0.1:0")
+	self, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		ask(t, os.Getuid(), "tcp", where, http.Header{"X-Forwarded-For": {"203.0.113.9"}})
+	}
+	advice, since := way.Warning()
+	if advice == nil || !strings.Contains(advice.Text(), self.Username) || !strings.Contains(advice.Text(), "--trusted-proxy 127.0.0.1") || !since.Equal(now) {
+		t.Errorf("%v says %v", since, advice)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("it is logged %d times:\n%s", n, &log)
+	}
+	elapsed = time.Hour
+	if advice, _ := way.Warning(); advice != nil {
+		t.Errorf("an hour later it says %q", advice.Text())
+	}
+}
+
+// Without a connection of its own, as in a test, nobody is known.
+func TestNoConnection(t *testing.T) {
+	way := access.NewKernel(access.KernelConfig{Loopback: true})
+	if who, known, err := way.Recognize(httptest.NewRequest(http.MethodGet, "/", http.NoBody)); known || err != nil || who != (auth.Principal{}) {
+		t.Errorf("%+v, %t, %v", who, known, err)
+	}
+}
+
+// BenchmarkRecognize is what judging a request costs once its connection is known.
+func BenchmarkRecognize(b *testing.B) {
+	ln, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ln.Close()
+	client, err := new(net.Dialer).DialContext(b.Context(), "tcp", ln.Addr().String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := ln.Accept()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	r = r.WithContext(peer.NewContext(b.Context(), conn))
+	way := access.NewKernel(access.KernelConfig{Loopback: true})
+	for b.Loop() {
+		if _, known, err := way.Recognize(r); !known || err != nil {
+			b.Fatal(err)
+		}
+	}
+}
