@@ -69,7 +69,7 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 	if !p.owner && k.cfg.OwnersOnly {
 		return who, false, nil
 	}
-	who = auth.Principal{Access: auth.Read, Audience: auth.Everything, Way: auth.Local}
+	who = auth.Principal{Access: auth.Read, Audience: auth.NewAudience("", auth.CommandsOf(p.name)), Way: auth.Local}
 	if p.owner {
 		who = auth.LocalOwner()
 	}
