@@ -46,9 +46,9 @@ func TestWhatHubsMayAsk(t *testing.T) {
 		want    auth.Access
 		refusal string // a part of it; empty: none
 	}{
-		"signed":                     {want: auth.Operate, refusal: "allows the hub lab less"}, // she is an administrator there, and nobody is one here
+		"signed":                     {want: auth.Operate, refusal: "allows the hub \"lab\" less"}, // she is an administrator there, and nobody is one here
 		"not signed":                 {hub: &talk.Signer{Name: "lab"}, want: auth.Read, refusal: "does not sign"},
-		"reads alone":                {allow: []string{"read"}, want: auth.Read, refusal: "allows the hub lab less"},
+		"reads alone":                {allow: []string{"read"}, want: auth.Read, refusal: "allows the hub \"lab\" less"},
 		"named":                      {allow: []string{"lab"}, want: auth.Operate, refusal: "less"},
 		"named to read":              {allow: []string{"lab=read"}, want: auth.Read, refusal: "less"},
 		"another is named":           {allow: []string{"other"}, want: 0, refusal: "less"},
