@@ -27,7 +27,9 @@ func Owner(ctx context.Context) context.Context {
 }
 
 // Asked is what the page is asked by the local owner.
-func (s *Site) Asked(r *http.Request) (*Question, error) { return s.asked(r.WithContext(Owner(r.Context()))) }
+func (s *Site) Asked(r *http.Request) (*Question, error) {
+	return s.asked(r.WithContext(Owner(r.Context())))
+}
 
 // Shown is the page for the local owner.
 func (s *Site) Shown(ctx context.Context, q *Question) (templ.Component, error) {
