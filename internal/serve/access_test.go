@@ -73,7 +73,7 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 			if r.Needs == auth.Anyone && prefix == "" { // below a node, it is not
 				continue
 			}
-			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: max(r.Needs, auth.Metrics) - 1}} {
+			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: max(r.Needs, auth.Metrics) - 1, Audience: auth.Everything}} {
 				asked := httptest.NewRequest(r.Method, prefix+path, nil)
 				if who != nil {
 					asked = asked.WithContext(auth.NewContext(asked.Context(), who))
@@ -97,7 +97,7 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 
 // An answer that is kept is one audience's alone, and who may not look is not noticed.
 func TestAnswersAreOfAnAudience(t *testing.T) {
-	noticed, guests := 0, auth.NewAudience("node:"+fixture.Workstation().Node, auth.Shown)
+	noticed, guests := 0, auth.NewAudience(auth.Scope("node:"+fixture.Workstation().Node), auth.Shown)
 	st, h := servetest.Serving(t, func(c *servetest.Rig) {
 		c.Update = func(_ string, audience auth.Audience) []byte { return []byte(`"for ` + audience + `"`) }
 		c.Noticed = func(*http.Request) { noticed++ }
