@@ -180,7 +180,7 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 		Mark:  map[alert.Severity]string{alert.Critical: "bad", alert.Warning: "warn"}[a.Severity],
 		Lasts: either(a.Before, "at least ", "") + lastsFor(a.Since, later(in.nowOf(a.Device.Node), a.Since)),
 		Say:   in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
-		May:   in.mayOperate(a.Device.Node),
+		May: in.mayOperate(a.Device.Node),
 	}
 	out.Mark = cmp.Or(out.Mark, "info")
 	if a.Is != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
@@ -35,7 +36,7 @@ func exampleAlerts(eight *gpu.Snapshot, now time.Time) AlertsInput {
 	dismissed := over
 	dismissed.ID, dismissed.Message = "p5", "GPU 1 (NVIDIA H100 80GB HBM3) was above 85 °C, and nothing was reported. Dismissed by hand."
 	return AlertsInput{
-		Input: Input{Nodes: gpu.Nodes{eight}, Alerts: []alert.Alert{hot, known, gone}, Now: now, BasePath: "/", Choices: Choices{Path: "/alerts"}},
+		Input: Input{Sight: auth.LocalOwner().Sight(), Nodes: gpu.Nodes{eight}, Alerts: []alert.Alert{hot, known, gone}, Now: now, BasePath: "/", Choices: Choices{Path: "/alerts"}},
 		AnswerOf: func(a *alert.Alert) *explain.DeviceAnswer {
 			if !a.About() {
 				return nil
@@ -113,8 +114,8 @@ func TestAlertsPage(t *testing.T) {
 		t.Errorf("%+v", past)
 	}
 	if diff := cmp.Diff([]SilenceRow{
-		{&in.Silences[0], "rule hot · GPU 1", "created by <b>ann</b>: a new fan is on its way", "/api/silences/s1/end"},
-		{&in.Silences[1], "all rules · GPUs GPU-5c* · machine other", "", "/api/silences/s2/end"},
+		{&in.Silences[0], "rule hot · GPU 1", "created by <b>ann</b>: a new fan is on its way", "/api/silences/s1/end", true},
+		{&in.Silences[1], "all rules · GPUs GPU-5c* · machine other", "", "/api/silences/s2/end", true},
 	}, chosen(chosenTab, "silenced").Silences); diff != "" {
 		t.Error(diff)
 	}
@@ -199,7 +200,7 @@ func TestAlertLine(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]*gpu.Snapshot{"No alerts yet: the first reading is under way.": nil, "No alerts.": machine("none")} {
-		if l := newAlertLine(&Input{Nodes: nodesOf(s), Now: noon}, 0); l.Quiet != want {
+		if l := newAlertLine(&Input{Sight: auth.LocalOwner().Sight(), Nodes: nodesOf(s), Now: noon}, 0); l.Quiet != want {
 			t.Errorf("%q, want %q", l.Quiet, want)
 		}
 	}
@@ -359,12 +360,12 @@ func TestNothingFires(t *testing.T) {
 		"No alert is firing, but no GPU can be read.":            machine("none"),
 		"Nothing needs attention.":                               machine("one"),
 	} {
-		p := NewAlertsPage(AlertsInput{Input: Input{Nodes: nodesOf(s), Now: noon}, Rules: []alert.Rule{{Name: "hot", Enabled: true}}})
+		p := NewAlertsPage(AlertsInput{Input: Input{Sight: auth.LocalOwner().Sight(), Nodes: nodesOf(s), Now: noon}, Rules: []alert.Rule{{Name: "hot", Enabled: true}}})
 		if p.Headline != want || p.Title != "Alerts · gpuwhy" || p.Empty != "No alert needs attention now." {
 			t.Errorf("%q, %q, want %q", p.Headline, p.Title, want)
 		}
 	}
-	in := Input{Nodes: gpu.Nodes{fixture.Many(noon, 1000)}, Now: noon, Choices: Choices{Asked: url.Values{chosenTab: {"silenced"}}}}
+	in := Input{Sight: auth.LocalOwner().Sight(), Nodes: gpu.Nodes{fixture.Many(noon, 1000)}, Now: noon, Choices: Choices{Asked: url.Values{chosenTab: {"silenced"}}}}
 	if p := NewAlertsPage(AlertsInput{Input: in}); p.GPUChoices != nil {
 		t.Errorf("%d GPUs to choose from", len(p.GPUChoices))
 	}
@@ -385,7 +386,7 @@ func TestLength(t *testing.T) {
 func TestSilenceOfAnotherMachine(t *testing.T) {
 	s := machine("one")
 	d := &s.Devices[0]
-	in := Input{Nodes: gpu.Nodes{s}, Now: noon}
+	in := Input{Sight: auth.LocalOwner().Sight(), Nodes: gpu.Nodes{s}, Now: noon}
 	for node, want := range map[string]string{
 		"":           "all rules · GPU 0",
 		d.Node:       "all rules · GPU 0",
@@ -400,7 +401,7 @@ func TestSilenceOfAnotherMachine(t *testing.T) {
 // Of thousands of alerts the worst hundred are listed, and the way to the
 // others is there; what costs something is asked of those alone.
 func TestManyAlerts(t *testing.T) {
-	in := AlertsInput{Input: Input{Nodes: gpu.Nodes{machine("one")}, Now: noon, BasePath: "/gpus/", Asset: asset, Choices: Choices{Path: "/gpus/alerts"}}}
+	in := AlertsInput{Input: Input{Sight: auth.LocalOwner().Sight(), Nodes: gpu.Nodes{machine("one")}, Now: noon, BasePath: "/gpus/", Asset: asset, Choices: Choices{Path: "/gpus/alerts"}}}
 	for i := range 2345 {
 		in.Alerts = append(in.Alerts, alert.Alert{ID: strconv.Itoa(i), Rule: "hot", Watch: "temperature", Severity: "warning", State: "firing", Since: noon.Add(time.Duration(i) * time.Second), Message: "It is hot.", Device: gpu.Identity{UUID: strconv.Itoa(i), Index: i}})
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/gpu/catalog"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -42,6 +43,7 @@ func machine(name string) *gpu.Snapshot { return fixture.Named(name, noon).Snaps
 
 func input(s *gpu.Snapshot, why string) Input {
 	return Input{
+		Sight:   auth.LocalOwner().Sight(),
 		Monitor: contract.Monitor{Version: "v1.2.3", Node: "asked", Source: gpu.SourceNVML, Interval: 5 * time.Second, AlertThreshold: 50},
 		Nodes:   nodesOf(s), Why: why, BasePath: "/", Choices: Choices{Path: "/"}, Health: "/api/health", Asset: asset, Now: noon,
 	}

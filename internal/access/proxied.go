@@ -92,8 +92,12 @@ func (p *byProxy) Recognize(request *http.Request) (auth.Principal, bool, error)
 		return auth.Principal{}, true, err
 	}
 	role, scope, ok := granted(p.Roles, p.Others, person.Name, person.Groups)
+	commands := auth.Names // a proxy does not say which user of the machines somebody is
+	if role == Administrator {
+		commands = auth.Shown
+	}
 	who := auth.Principal{
-		Name: person.Name, Access: role.Access(), Audience: auth.Everything, Scope: scope, ID: "proxy:" + person.Name, Way: auth.Proxy, Address: p.client(request),
+		Name: person.Name, Access: role.Access(), Audience: auth.NewAudience("", commands), Scope: scope, ID: "proxy:" + person.Name, Way: auth.Proxy, Address: p.client(request),
 	}
 	e := p.room.entry(request, "signIn", "done")
 	e.Principal, e.Identity, e.Way, e.Address, e.Target = who.Name, who.ID, string(auth.Proxy), who.Address, p.Header

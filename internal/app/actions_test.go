@@ -65,7 +65,7 @@ func TestActionsNeedAccess(t *testing.T) {
 				r := httptest.NewRequest(method, strings.Replace(path, "{"+declared.Target.Param.Name+"}", "none", 1), nil).WithContext(ctx)
 				r.Host = "127.0.0.1"
 				a.Handler().ServeHTTP(w, r)
-				check(pattern, w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized)
+				check(pattern, w.Code == http.StatusForbidden || w.Code == http.StatusUnauthorized && *who == (auth.Principal{}))
 			}
 		}
 	}

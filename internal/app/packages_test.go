@@ -82,7 +82,7 @@ var arrows = []arrow{
 		only:      []string{"gpu/…", "internal/auth", "internal/insight", "internal/lazy", "internal/nearest", "internal/strictjson"},
 		why:       "the hub gets encoders; it knows no contract and no capability",
 	},
-	{importers: []string{"internal/insight/…"}, only: []string{"gpu/…", "internal/insight/…", "internal/state", "internal/lazy"}, why: "Moments are made of snapshots alone"},
+	{importers: []string{"internal/insight/…"}, only: []string{"gpu/…", "internal/auth", "internal/insight/…", "internal/state", "internal/lazy"}, why: "Moments are made of snapshots alone; auth says who sees which"},
 	{importers: []string{"internal/serve/…"}, never: append([]string{"hub", "views/…", "internal/metrics", "sampler/…"}, below(rooms)...), why: "the core that answers requests knows no capability"},
 	{importers: []string{"views/…", "static/…", "client", "internal/contract"}, never: append([]string{"hub", "internal/app", "internal/serve", "internal/metrics", "sampler/…"}, rooms...), why: "what is shown and said knows nobody who serves it"},
 	{importers: vocabulary, never: append([]string{"hub", "internal/app", "internal/serve/…", "internal/contract", "views/…", "internal/metrics", "sampler/…"}, rooms...), why: "what rooms share knows no room, and nobody who serves or shows it"},

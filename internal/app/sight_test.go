@@ -211,7 +211,7 @@ func TestLimitedSight(t *testing.T) {
 			told[path] = true
 		}
 	}
-	if len(told) < 25 {
+	if len(told) < 20 {
 		t.Errorf("who sees all is told of the machine at %d addresses alone: %v", len(told), told)
 	}
 	for _, scope := range []auth.Scope{"node:" + seenNode, "cluster:nearcluster", "label:rack=r12", "node:none,label:rack=r12"} {
@@ -324,12 +324,9 @@ func TestLimitedSocket(t *testing.T) {
 				}
 			}
 			text := strings.ReplaceAll(all.String(), fmt.Sprintf(`"nodes":[%q,`, hiddenNode), "") // the filter, told back
-			for _, name := range []string{hiddenNode, hiddenGPU, "farjob"} {
-				if has := strings.Contains(text, name); has && who.Name == "ann" {
-					t.Errorf("ws%s tells of %s", query, name)
-				} else if !has && who.Name != "ann" && name != "farjob" {
-					t.Errorf("ws%s does not tell who sees all of %s", query, name)
-				}
+			told := slices.ContainsFunc(hidden, func(name string) bool { return strings.Contains(text, name) })
+			if told != (who.Name != "ann") {
+				t.Errorf("ws%s tells %s of the other machine: %t", query, who.Name, told)
 			}
 			_ = conn.CloseNow()
 		}
@@ -491,7 +488,7 @@ func TestNoButtonsForOthers(t *testing.T) {
 		}
 	}
 	plain, first, _ := routes(a)
-	plain = append(plain[:first:first], "/alerts?tab=silenced", "/alerts?group=node", "/node/"+seenNode+"/alerts")
+	plain = append(plain[:first:first], "/alerts?tab=silenced", "/alerts?only=info", "/alerts?only=info&group=node", "/node/"+seenNode+"/alerts")
 	drawn := map[string]int{}
 	for name, who := range map[string]auth.Principal{
 		"viewer":           {Access: auth.Read, Audience: auth.Everything},
@@ -536,7 +533,7 @@ func TestNoButtonsForOthers(t *testing.T) {
 			}
 		}
 	}
-	if drawn["operator"] < 20 || drawn["operator of r12"] == 0 || drawn["operator of r12"] >= drawn["operator"] || drawn["viewer"] > 0 || drawn["operator nowhere"] > 0 {
+	if drawn["operator"] < 12 || drawn["operator of r12"] == 0 || drawn["operator of r12"] >= drawn["operator"] || drawn["viewer"] > 0 || drawn["operator nowhere"] > 0 {
 		t.Errorf("forms: %v", drawn)
 	}
 }

@@ -138,7 +138,7 @@ func desk(r *Room) *action.Desk {
 	)
 }
 
-var anna = auth.Principal{Name: "anna", ID: "user:7f", Way: auth.Password, Address: "10.0.0.7", Access: auth.Operate}
+var anna = auth.Principal{Name: "anna", ID: "user:7f", Way: auth.Password, Address: "10.0.0.7", Access: auth.Operate, Audience: auth.Everything}
 
 // An entry says who, from where, what, on what, before and after, and the result, and never a secret; the log has it too.
 func TestActionsAreRecorded(t *testing.T) {

@@ -19,7 +19,7 @@ type Shell interface {
 
 // page shows the entries that the query asks for. It says what is wrong with a query.
 func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
-	in := views.AuditInput{Input: s.Shell.Input(r.Context(), s.Kit.Hub.Newest(), "")}
+	in := views.AuditInput{Input: s.Shell.Input(r.Context(), s.Kit.Fleet(r.Context()), "")}
 	in.Choices = views.Choices{Path: in.BasePath + "audit", Asked: r.URL.Query()}
 	q, err := s.query(r)
 	if err == nil {

@@ -69,7 +69,7 @@ func BenchmarkScrape(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", nil)
+			r := httptest.NewRequestWithContext(owner(b.Context()), http.MethodGet, "/metrics", nil)
 			r.Header = header
 			scrape := func() *discard {
 				w := &discard{header: http.Header{}}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
 
@@ -35,10 +37,21 @@ var update = flag.Bool("update", false, "write the golden files and docs/metrics
 // is well.
 var Capabilities struct{ Healthy []Told }
 
+// owner is a context in which the local owner asks.
+func owner(ctx context.Context) context.Context {
+	who := auth.LocalOwner()
+	return auth.NewContext(ctx, &who)
+}
+
+// owned answers everybody as the local owner.
+func owned(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r.WithContext(owner(r.Context()))) })
+}
+
 // get asks for the metrics with some headers, "Name: value".
 func get(tb testing.TB, h http.Handler, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
-	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/metrics", nil)
+	r := httptest.NewRequestWithContext(owner(tb.Context()), http.MethodGet, "/metrics", nil)
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Add(name, value)
@@ -402,7 +415,7 @@ func readBody(t *testing.T, res *httptest.ResponseRecorder) string {
 }
 
 func TestMethods(t *testing.T) {
-	srv := httptest.NewServer(exporterOf(t, desktop()))
+	srv := httptest.NewServer(owned(exporterOf(t, desktop())))
 	defer srv.Close()
 	defer srv.Client().CloseIdleConnections()
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
@@ -432,7 +445,7 @@ func TestVary(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		w := httptest.NewRecorder()
 		w.Header().Set("Vary", "Origin")
-		exporterOf(t, desktop()).ServeHTTP(w, httptest.NewRequest(method, "/metrics", nil))
+		exporterOf(t, desktop()).ServeHTTP(w, httptest.NewRequestWithContext(owner(t.Context()), method, "/metrics", nil))
 		if diff := cmp.Diff([]string{"Origin", "Accept", "Accept-Encoding"}, w.Header().Values("Vary")); diff != "" {
 			t.Errorf("%s: Vary:\n%s", method, diff)
 		}
@@ -879,7 +892,7 @@ func TestSeveralNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()
-	e.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+	e.ServeHTTP(w, httptest.NewRequestWithContext(owner(t.Context()), http.MethodGet, "/metrics", nil))
 	text := w.Body.String()
 	for want, n := range map[string]int{
 		`gpuwhy_gpus{node="node-001"} 8`: 1, `gpuwhy_gpus{node="node-002"}`: 0, `gpuwhy_gpus{node="node-003"} 8`: 1,

@@ -299,7 +299,7 @@ func TestPrometheus(t *testing.T) {
 	}
 	m.exporter = e
 	m.set(wellMachine)
-	srv := httptest.NewServer(m)
+	srv := httptest.NewServer(owned(m))
 	t.Cleanup(srv.Close)
 	p := startPrometheus(t, srv.Listener.Addr().String())
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 )
 
@@ -19,12 +20,20 @@ var (
 // MostLong is how many long answers are under way at most.
 const MostLong = mostLong
 
-// Asked is what the page is asked.
-func (s *Site) Asked(r *http.Request) (*Question, error) { return s.asked(r) }
+// Owner is a context in which the local owner asks.
+func Owner(ctx context.Context) context.Context {
+	who := auth.LocalOwner()
+	return auth.NewContext(ctx, &who)
+}
 
-// Shown is the page.
+// Asked is what the page is asked by the local owner.
+func (s *Site) Asked(r *http.Request) (*Question, error) {
+	return s.asked(r.WithContext(Owner(r.Context())))
+}
+
+// Shown is the page for the local owner.
 func (s *Site) Shown(ctx context.Context, q *Question) (templ.Component, error) {
-	return s.shown(ctx, q)
+	return s.shown(Owner(ctx), q)
 }
 
 // File is what a table about those devices is called when it is saved.

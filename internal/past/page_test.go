@@ -191,7 +191,7 @@ func TestHowMuchIsKept(t *testing.T) {
 	t.Parallel()
 	sites, q := drawn(t, &store.Batch{Events: []store.Event{{ID: "1", Key: store.Key{Node: "one"}, Time: pastNow}}})
 	both := func() map[string]string {
-		now := views.NewPage(sites.Now.Input(sites.Now.Kit.Hub.Newest(), ""))
+		now := views.NewPage(sites.Now.Input(past.Owner(t.Context()), sites.Now.Kit.Hub.Newest(), ""))
 		return map[string]string{"the past": pastText(t, sites, q), "now": rendered(t, now)}
 	}
 	sites.Past.Sizes = &history.Sizes{Past: sites.Past.Past, Interval: time.Second}

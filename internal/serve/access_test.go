@@ -73,7 +73,7 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 			if r.Needs == auth.Anyone && prefix == "" { // below a node, it is not
 				continue
 			}
-			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: max(r.Needs, auth.Metrics) - 1}} {
+			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: max(r.Needs, auth.Metrics) - 1, Audience: auth.Everything}} {
 				asked := httptest.NewRequest(r.Method, prefix+path, nil)
 				if who != nil {
 					asked = asked.WithContext(auth.NewContext(asked.Context(), who))
@@ -83,6 +83,9 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 				want := http.StatusForbidden
 				if who == nil || *who == (auth.Principal{}) {
 					want = http.StatusUnauthorized
+				}
+				if r.Whole && prefix != "" && who != nil && who.May(auth.Read) { // it is not there for a node
+					want = http.StatusNotFound
 				}
 				if w.Code != want {
 					t.Errorf("%s %s%s by %+v: status %d", r.Method, prefix, path, who, w.Code)
@@ -97,20 +100,21 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 
 // An answer that is kept is one audience's alone, and who may not look is not noticed.
 func TestAnswersAreOfAnAudience(t *testing.T) {
-	noticed := 0
+	noticed, guests := 0, auth.NewAudience(auth.Scope("node:"+fixture.Workstation().Node), auth.Shown)
 	st, h := servetest.Serving(t, func(c *servetest.Rig) {
 		c.Update = func(_ string, audience auth.Audience) []byte { return []byte(`"for ` + audience + `"`) }
 		c.Noticed = func(*http.Request) { noticed++ }
 	})
 	st.Show(t, fixture.Workstation())
-	for _, audience := range []auth.Audience{"guests", auth.Everything, "guests", ""} {
+	for _, audience := range []auth.Audience{guests, auth.Everything, guests, "", "guests"} {
 		for _, access := range []auth.Access{auth.Read, 0} {
 			r := httptest.NewRequest(http.MethodGet, "/api/gpu/metrics", nil)
 			r.Host = "localhost"
 			w := httptest.NewRecorder()
 			before := noticed
 			h.ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access, Audience: audience})))
-			if allowed := access >= auth.Read; allowed != (w.Body.String() == `"for `+string(audience)+`"`) || allowed != (noticed > before) {
+			allowed, sees := access >= auth.Read, audience == guests || audience == auth.Everything
+			if (allowed && sees) != (w.Body.String() == `"for `+string(audience)+`"`) || allowed != (noticed > before) {
 				t.Errorf("%q with access %d gets %s", audience, access, w.Body)
 			}
 		}

@@ -2,6 +2,7 @@ package downlink_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func show(t *testing.T, server *natstest.Server, clock clock.Clock) *screen {
 		f()
 	}
 	s.Downlink = downlink.New(downlink.Config{
-		Bus: s.bus, Version: "1.2.3", Clock: clock, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Bus: s.bus, Version: "1.2.3", Clock: clock, Signer: &talk.Signer{Name: "hub", Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Limits: bus.Limits{BucketBytes: 64 << 20, EventBytes: 64 << 20, PastBytes: 64 << 20},
 		Own:    func(string) bool { return false },
 		Take: func(list []*insight.Moment) {

@@ -37,7 +37,9 @@ func fields(t *testing.T, place string, typ reflect.Type) []string {
 	case reflect.Struct:
 		var all []string
 		for f := range typ.Fields() {
-			all = append(all, fields(t, place+"."+f.Name, f.Type)...)
+			if f.Tag.Get("record") != "-" { // it is not sent
+				all = append(all, fields(t, place+"."+f.Name, f.Type)...)
+			}
 		}
 		return all
 	case reflect.Slice:
