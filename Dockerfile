@@ -26,8 +26,10 @@ COPY --from=build /out/gpuwhy /usr/local/bin/gpuwhy
 # Makes NVIDIA's runtime mount every GPU, and only the part of the driver that reads GPUs.
 ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=utility
-# A container's loopback can't be reached from outside. Publish the port on the host's
-# loopback (-p 127.0.0.1:8003:8003), or put it behind a proxy with a sign-in.
+# A container's loopback can't be reached from outside. So gpuwhy listens on all addresses of
+# the container, and starts once you say who may come in. Either publish the port on the host's
+# loopback, for everybody there: -p 127.0.0.1:8003:8003 -e GPUWHY_NO_SIGN_IN=operator
+# Or have people sign in: -e GPUWHY_SIGN_IN=true (docs/access.md).
 ENV GPUWHY_LISTEN=0.0.0.0:8003
 
 # A number, so that Kubernetes can verify that the user is not root.

@@ -134,7 +134,7 @@ func TestCommandsAreReadAlone(t *testing.T) {
 	t.Setenv("GPUWHY_NODE", "a")
 	for args, most := range map[string]int{
 		"version": 0, "healthcheck": 5, "healthcheck --listen=127.0.0.1:1": 5, "--base-path /a healthcheck": 5, "fleet --state-dir=x list": 40, "-- past": 30,
-		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 60, "": 60, "--node past": 0, "--node=past --otlp http://a/": 60, "notify --alert-rules x test a b": 20, "history export events": 60, "--label a=1 check-config": 60,
+		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 90, "": 90, "--node past": 0, "--node=past --otlp http://a/": 90, "notify --alert-rules x test a b": 20, "history export events": 90, "--label a=1 check-config": 90,
 	} {
 		words := pastArgs(strings.Fields(args))
 		whole, err := parseAs(commands, words, io.Discard, io.Discard)
