@@ -61,6 +61,7 @@ var (
 	routesOpen = []string{
 		"GET /health", "GET /health/live", "GET /health/ready", "GET /api/health", "GET /manifest.webmanifest",
 		"GET /sign-in", "POST /sign-in", "GET /sign-in/code", "POST /sign-in/code", "POST /sign-in/passkey/begin", "POST /sign-in/passkey", "POST /sign-out",
+		"GET /sign-in/with/{provider}", "GET /sign-in/with/{provider}/callback", "GET /sign-in/with/{provider}/end",
 		"GET /setup", "POST /setup", "GET /reset", "POST /reset",
 	}
 	routesForMetrics = []string{"GET /metrics", "GET /api/account"}
