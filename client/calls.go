@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -217,6 +218,26 @@ func TestTarget(target string) Call[Nothing] {
 
 // GetAccount asks who gpuwhy takes this client for, and what it may do.
 func GetAccount() Call[Account] { return get[Account]("/api/account", nil) }
+
+// An AuditQuery selects entries of the audit. The zero value selects the newest.
+type AuditQuery struct {
+	Who, Action, Target, Node string // exactly
+	Result                    string // "begun", "done", "refused" or "failed"
+	From, To                  string // as in [Span]; empty: all entries
+	Before                    int64  // only entries with a smaller number: Next of the previous answer; 0: all
+}
+
+// ListAudit asks who did what, the newest first, a hundred at a time.
+func ListAudit(q AuditQuery) Call[Audit] {
+	before := ""
+	if q.Before > 0 {
+		before = strconv.FormatInt(q.Before, 10)
+	}
+	return get[Audit]("/api/audit", given("who", q.Who, "action", q.Action, "target", q.Target, "node", q.Node, "result", q.Result, "from", q.From, "to", q.To, "before", before))
+}
+
+// CheckAudit asks whether nobody has changed an entry of the audit in the database.
+func CheckAudit() Call[AuditCheck] { return get[AuditCheck]("/api/audit/check", nil) }
 
 // ListUsers asks for the accounts. It needs a token that may administer, as do the calls below about others.
 func ListUsers() Call[Users] { return get[Users]("/api/users", nil) }

@@ -20,6 +20,9 @@ type (
 	AttributedPower       = contract.AttributedPower
 	AttributedUtilization = contract.AttributedUtilization
 	Attribution           = contract.Attribution
+	Audit                 = contract.Audit
+	AuditCheck            = contract.AuditCheck
+	AuditEntry            = contract.AuditEntry
 	Cause                 = contract.Cause
 	Clocks                = contract.Clocks
 	Container             = contract.Container

@@ -50,6 +50,7 @@ var commands = []topCommand{
 	{"past", "Say what the GPUs did in the past, such as last night.", blank[pastCommand]},
 	{"sessions", "List the processes that used GPUs.", blank[sessionsCommand]},
 	{"usage", "Say who used GPUs, for how long, and how much energy that took.", blank[usageCommand]},
+	{"audit", "Show who did what, and check that nobody changed that record.", blank[auditCommand]},
 	{"history", "Manage the database of the past: show its size, export it, compact it, check it for damage.", blank[historyCommand]},
 	{"capture", "Record this machine for a bug report, as a folder of plain files without the names of people and programs.", blank[captureCommand]},
 	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},

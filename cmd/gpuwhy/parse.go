@@ -86,7 +86,11 @@ func parseAs(some []topCommand, args []string, stdout, stderr io.Writer) (runner
 	if err := tidy(parsed); err != nil {
 		return nil, err
 	}
-	return parsed.Selected().Target.Addr().Interface().(runner), nil
+	cmd := parsed.Selected().Target.Addr().Interface().(runner)
+	if recorded, is := cmd.(rememberer); is {
+		recorded.remember(unusual(parsed.Flags()))
+	}
+	return cmd, nil
 }
 
 // child returns the subcommand with a name; nil if there is none.

@@ -7,6 +7,8 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/audit"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
@@ -45,10 +47,14 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if room := Find[*fleet.Room](a); room != nil {
 		shown.Member = room.Member
 	}
+	recorded := &audit.Site{Kit: kit, Shell: shown}
+	if room := Find[*audit.Room](a); room != nil {
+		recorded.Record, recorded.Looked = opt.Access.Ledger, room.Looked
+	}
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs
 	}
-	all := []part.Part{shown, kept, foreseen, machines, alerted}
+	all := []part.Part{shown, kept, foreseen, machines, alerted, recorded}
 	if room := Find[*access.Room](a); room != nil {
 		shown.SignIn, shown.Accounts = room.HasAccounts, true
 		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
@@ -66,11 +72,18 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	if room := Find[*access.Room](a); room != nil {
 		cfg.Identifier, cfg.SignIn = room, access.SignInPath
 	}
+	secure := Find[*certs.Room](a)
+	if secure != nil {
+		cfg.Proven = secure.Proven
+	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {
 		return err
 	}
-	a.viewers.routes, a.viewers.server = s, s.HTTPServer()
+	a.viewers.routes, a.viewers.server, a.viewers.secure, a.viewers.plain = s, s.HTTPServer(), secure, serve.HTTPServer(nil, kit.Log)
+	if secure != nil {
+		a.viewers.server.TLSConfig = secure.TLS()
+	}
 	a.viewers.server.ConnContext = peer.NewContext
 	return nil
 }

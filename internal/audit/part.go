@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/part"
@@ -162,7 +163,10 @@ func (r *Room) write(ctx context.Context, e *ledger.Entry) error {
 		*e = copied
 		r.state.Recorded++
 		r.last = e.Time
-		r.well()
+		if r.err != nil {
+			r.err = nil
+			r.log.Info("entries can be recorded again")
+		}
 		return nil
 	}
 	r.state.Failed++
@@ -173,19 +177,23 @@ func (r *Room) write(ctx context.Context, e *ledger.Entry) error {
 	if r.err == nil {
 		r.since = r.cfg.Clock.Now()
 		r.log.Error("entries can't be recorded: actions are refused until they can", "err", err)
+		r.waiting = append(r.waiting, late{entry: r.gap(err)}) // whose success says that the ledger takes entries again
 	}
 	r.err = why
 	r.wake()
 	return why
 }
 
-// well says that the ledger answers. The lock is held.
-func (r *Room) well() {
-	if r.err != nil {
-		r.err = nil
-		r.log.Info("entries can be recorded again")
-	}
+// gap is the entry that says since when nothing could be recorded.
+func (r *Room) gap(err error) *ledger.Entry {
+	e := NewEntry("record", &auth.Principal{Name: program}, failed)
+	e.Detail = err.Error()
+	r.prepare(e)
+	return e
 }
+
+// program is the name of the principal for what gpuwhy does itself.
+const program = "gpuwhy"
 
 // again is the time between two attempts while the ledger does not answer, and daily that between two looks for old entries.
 const again, daily = time.Second, 24 * time.Hour
@@ -197,7 +205,7 @@ func (r *Room) Run(ctx context.Context) error {
 	old := time.NewTicker(daily)
 	defer old.Stop()
 	var retry <-chan time.Time
-	for {
+	for more := r.more; ; {
 		select {
 		case <-ctx.Done():
 			r.catchUp(context.WithoutCancel(ctx)) // the last chance
@@ -205,17 +213,17 @@ func (r *Room) Run(ctx context.Context) error {
 		case <-old.C:
 			r.prune(ctx)
 			continue
-		case <-r.more:
+		case <-more:
 		case <-retry:
 		}
-		retry = nil
-		if !r.catchUp(ctx) {
-			retry = time.After(again)
+		more, retry = r.more, nil
+		if !r.catchUp(ctx) { // until then, nothing is tried
+			more, retry = nil, time.After(again)
 		}
 	}
 }
 
-// catchUp records what waits, and reports whether the ledger answers.
+// catchUp records what waits, and reports whether it could.
 func (r *Room) catchUp(ctx context.Context) bool {
 	for {
 		r.mu.Lock()
@@ -223,12 +231,8 @@ func (r *Room) catchUp(ctx context.Context) bool {
 		if len(r.waiting) > 0 {
 			next = r.waiting[0]
 		}
-		failing := r.err != nil
 		r.mu.Unlock()
-		switch {
-		case next.entry == nil && failing:
-			return r.probe(ctx)
-		case next.entry == nil:
+		if next.entry == nil {
 			return true
 		}
 		if next.began != nil {
@@ -241,19 +245,6 @@ func (r *Room) catchUp(ctx context.Context) bool {
 		r.waiting = r.waiting[1:]
 		r.mu.Unlock()
 	}
-}
-
-// probe asks whether the ledger answers again.
-func (r *Room) probe(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	if _, err := r.cfg.Ledger.Revision(ctx); err != nil {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.well()
-	return true
 }
 
 // prune removes entries that are older than wanted. The hash of the last one stays as the anchor of the chain.

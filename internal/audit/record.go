@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ func (r *Room) Begin(ctx context.Context, call *action.Record) (func(action.Outc
 	began := NewEntry(call.Action, &call.Principal, begun)
 	began.Target, began.Node, began.Args = call.Target, call.Node, args
 	if call.Asked {
-		began.Asked = "hub"
+		began.Asked = cmp.Or(call.Principal.Address, "hub") // of questions between programs, the address is the hub
 	}
 	if call.Urgent {
 		r.Later(began)

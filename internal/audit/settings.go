@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -11,6 +12,9 @@ import (
 
 // remembered is the kind of the item with the settings of the last run. Its ID is the program's name.
 const remembered = "settings"
+
+// memory is how long they are remembered.
+const memory = 10 * 365 * 24 * time.Hour
 
 // changeSettings is what the entry about changed settings calls them.
 const changeSettings = "changeSettings"
@@ -35,7 +39,7 @@ func (r *Room) settings() {
 		r.log.Warn("changes of the settings are not known", "err", err)
 		return
 	}
-	change := ledger.Change{Item: ledger.Item{Kind: remembered, ID: r.cfg.Node}}
+	change := ledger.Change{Item: ledger.Item{Kind: remembered, ID: r.cfg.Node, Expires: r.cfg.Clock.Now().Add(memory)}}
 	var was map[string]string
 	if item != nil {
 		change.Was = item.Version
@@ -62,7 +66,7 @@ func (r *Room) settings() {
 		r.log.Warn("the settings are not remembered", "err", err)
 		return
 	}
-	e := NewEntry(changeSettings, &auth.Principal{Name: "gpuwhy"}, done)
+	e := NewEntry(changeSettings, &auth.Principal{Name: program}, done)
 	e.Target = r.cfg.Node
 	e.Before, _ = json.Marshal(before)
 	e.After, _ = json.Marshal(after)

@@ -13,10 +13,11 @@ var (
 	ClientCluster    = Client{"Cluster", "GPUs and processes by cluster and node. A machine outside any cluster is in \"local\"."}
 	ClientManager    = Client{"GPU manager", "Short list of devices, and the driver."}
 	ClientAccess     = Client{"Access", "Accounts, API tokens and sessions: who may do what here. Secrets are shown once, when they are made."}
+	ClientAudit      = Client{"Audit", "Who did what, for administrators."}
 	ClientHealth     = Client{"Health", "Whether gpuwhy is working."}
 	ClientPrometheus = Client{"Prometheus", "For a scraper."}
 	ClientDocuments  = Client{"Documents", "These documents in machine-readable form."}
 )
 
 // Clients are all of them, in the order of the documents.
-var Clients = []Client{ClientLive, ClientPast, ClientAlerts, ClientAgent, ClientFleet, ClientCluster, ClientManager, ClientAccess, ClientHealth, ClientPrometheus, ClientDocuments}
+var Clients = []Client{ClientLive, ClientPast, ClientAlerts, ClientAgent, ClientFleet, ClientCluster, ClientManager, ClientAccess, ClientAudit, ClientHealth, ClientPrometheus, ClientDocuments}

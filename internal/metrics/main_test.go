@@ -9,6 +9,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
+	"github.com/gpuwhy/gpuwhy/internal/audit"
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 			{Name: "remote-write https://prometheus.example.org/api/v1/write", Sent: 51840, LastSent: time.Date(2026, 3, 2, 12, 0, 0, 250_000_000, time.UTC)},
 			{Name: "otlp http://collector:4318/v1/metrics", Sent: 7, Failed: 2, Dropped: 1, Waiting: 320, WaitingBytes: 4096, Err: errors.New("it is away")},
 		}),
+		audit.Metrics.Of(&audit.State{Recorded: 4712, Failed: 3, Lost: 0, Waiting: 2}),
 	}
 	os.Exit(testkit.RunTests(m))
 }

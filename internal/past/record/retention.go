@@ -34,7 +34,7 @@ func ParseRetention(text string) (store.Retention, error) {
 		if _, twice := out[tier]; twice {
 			return nil, badRetention(fmt.Sprintf("%s appears twice in %q", name, text))
 		}
-		d, err := parseSpan(kept)
+		d, err := ParseSpan(kept)
 		if err != nil {
 			return nil, badRetention(fmt.Sprintf("%q is not a time to keep %s", kept, name))
 		}
@@ -62,7 +62,8 @@ func badRetention(what string) error {
 	}
 }
 
-func parseSpan(text string) (time.Duration, error) {
+// ParseSpan reads how long something is kept: a whole number of h, d, w or y. Its error says no more than that it is none.
+func ParseSpan(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, strconv.ErrSyntax
 	}
