@@ -67,7 +67,7 @@ var (
 		"GET /setup", "POST /setup", "GET /reset", "POST /reset",
 	}
 	routesForMetrics = []string{"GET /metrics", "GET /api/account"}
-	routesAdminister = []string{"GET /users", "GET /api/users"}
+	routesAdminister = []string{"GET /users", "GET /api/users", "GET /audit", "GET /api/audit", "GET /api/audit.csv", "GET /api/audit/check"}
 	routesOfOneself  = []string{"POST /account/password", "POST /account/passkeys/begin", "POST /account/passkeys", "POST /account/passkeys/remove", "POST /account/codes", "POST /account/sessions/end"}
 )
 
@@ -330,7 +330,7 @@ func TestFormsOfAccounts(t *testing.T) {
 	}
 	var doc struct{ Paths map[string]any }
 	if err := json.Unmarshal(send("GET", "/openapi.json", "").Body.Bytes(), &doc); err != nil || doc.Paths["/api/users/{name}"] == nil || doc.Paths["/api/account"] == nil {
-		t.Errorf("the document of the API: %d paths, %v", len(doc.Paths), err)
+		t.Errorf("the document of the API: %d paths, %v: %.300s", len(doc.Paths), err, send("GET", "/openapi.json", "").Body)
 	}
 }
 
