@@ -306,7 +306,7 @@ func TestWhoseItIs(t *testing.T) {
 	}{
 		{ann, ann, true}, {bob, bob, true}, {cleo, bob, true}, {auth.LocalOwner(), bob, true},
 		{ann, bob, false}, {bob, cleo, false}, {dora, bob, false},
-		{auth.Principal{Name: "anyone", Access: auth.Operate, Way: auth.Open}, bob, false},
+		{auth.Principal{Name: "anyone", Access: auth.Operate, Audience: auth.Everything, Way: auth.Open}, bob, false},
 		{auth.Principal{Name: "t", Access: auth.Read, Way: auth.Token, ID: "token:1", Key: "1"}, bob, false},
 	} {
 		for _, ask := range [][2]string{
