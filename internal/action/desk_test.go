@@ -173,7 +173,7 @@ func TestLog(t *testing.T) {
 
 // The record has what an action changed, also if it failed then, and that it ended in a panic.
 func TestOutcome(t *testing.T) {
-	ann := auth.Principal{Name: "ann", Access: auth.Operate}
+	ann := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
 	b := &book{}
 	d := action.NewDesk(b, action.Action{ID: "turn", Needs: auth.Operate, Func: action.Takes(func(_ context.Context, c *action.Call, args how) (any, error) {
 		c.Note(1, 2)
