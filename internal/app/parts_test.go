@@ -94,7 +94,7 @@ func TestWhatEachPartOffers(t *testing.T) {
 	want := []string{
 		"recent: observe, documents, forget",
 		"alerts: observe, run, started, reload, measure, documents, hold, actions, forget",
-		"fleet: health, measure, close",
+		"fleet: health, measure, documents, close",
 		"uplink: observe, run, watched, changed",
 		"downlink: run, asks",
 		"past: shelf, close",
@@ -123,7 +123,7 @@ func TestWhatEachPartOffers(t *testing.T) {
 	for _, d := range a.keeper.Documents {
 		documents = append(documents, d.Name)
 	}
-	if got, want := strings.Join(documents, " "), "notifications alerts floors cooldowns baselines hues recent"; got != want {
+	if got, want := strings.Join(documents, " "), "notifications alerts hubs floors cooldowns baselines hues recent"; got != want {
 		t.Errorf("documents are written in the order %s, want %s", got, want)
 	}
 }
