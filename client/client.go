@@ -83,10 +83,9 @@ func New(address string, o Options) (*Client, error) {
 	}
 	base, socket, isUnix := overUnix(address)
 	switch {
-	case o.Transport != nil:
-	case isUnix:
+	case isUnix: // whatever transport there is for networks
 		o.Transport = unixTransport(socket)
-	default:
+	case o.Transport == nil:
 		o.Transport = http.DefaultTransport
 	}
 	if !isUnix {

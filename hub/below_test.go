@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,7 +111,7 @@ func TestBelowKeepsOrder(t *testing.T) {
 	if m, err := b.finish(through{b}, frame[n:], []byte("tail")); err != nil || m != int64(len(frame)-n+len("tail")) {
 		t.Errorf("%d bytes, %v", m, err)
 	}
-	if all := testkit.Receive(t, "everything arrives", got); !bytes.Equal(all, append(frame, "tail"...)) {
+	if all := testkit.Receive(t, "everything arrives", got); !bytes.Equal(all, slices.Concat(frame, []byte("tail"))) {
 		t.Error("what arrives is not what was written")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -95,6 +96,28 @@ func TestPasskey(t *testing.T) {
 	tab.Until(`location.pathname.endsWith("/sign-in") && new URLSearchParams(location.search).get("to") === "/alerts?tab=rules"`)
 	typed(tab, "name", "ann", "password", passphrase)
 	tab.Until(`location.pathname.endsWith("/alerts") && location.search === "?tab=rules"`)
+
+	// A passkey whose counter goes back was copied.
+	l := s.opt.Access.Ledger
+	keys, err := l.List(t.Context(), "passkey", "")
+	if err != nil || len(keys) != 1 {
+		t.Fatal(keys, err)
+	}
+	key := keys[0]
+	counted := regexp.MustCompile(`"signCount":\d+`)
+	if !counted.Match(key.Doc) {
+		t.Fatalf("the passkey has no counter: %s", key.Doc)
+	}
+	key.Doc = counted.ReplaceAll(key.Doc, []byte(`"signCount":1000000`))
+	if err := l.Apply(t.Context(), ledger.Change{Item: key, Was: key.Version}); err != nil {
+		t.Fatal(err)
+	}
+	tab.Visit(s.URL + "sign-in")
+	tab.Do(chromedp.Click("#passkey button"))
+	tab.Until(`document.getElementById("passkey-says").textContent.includes("was not accepted")`)
+	if list, err := l.Entries(t.Context(), ledger.Query{Action: "signIn", Result: "refused"}); err != nil || len(list) == 0 || !strings.Contains(list[0].Detail, "counter") || list[0].Principal != "ann" {
+		t.Errorf("the audit has %+v, %v", list, err)
+	}
 	tab.Quiet("status of 400", "status of 401")
 }
 

@@ -24,7 +24,7 @@ var components = map[string]string{
 	"pauseButton": "#pause", "themeButton": "[data-theme-next]", "moreMenu": "#more[open] > div", "foot": "footer.foot", "icon": "svg.i",
 	"dashboard": "body:not(.of-past) .lead", "momentIn": "time:not([data-form])", "clockTime": "time[data-form]", "unstyled": "p.unstyled", "blockHead": "#next .sect",
 	// Signing in.
-	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [name=link]", "newPassword": "#least",
+	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [autocomplete='new-password']", "newPassword": "#least",
 	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",
 	// Accounts.
 	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "select[name=role] option", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",

@@ -55,11 +55,11 @@ type accountsFlags struct {
 	commonFlags
 	clientFlags
 	stateFlags
-	accountFlags
+	ledgerFlags
 }
 
 func (f *accountsFlags) check() error {
-	return first(f.clientFlags.check, f.accountFlags.check, func() error { return f.stateFlags.check(true) })
+	return first(f.clientFlags.check, f.ledgerFlags.check, func() error { return f.stateFlags.check(true) })
 }
 
 // An accountCommand requests an action on accounts, tokens or sessions.
@@ -117,16 +117,17 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 		}
 	}
 	d := &daemon{programFlags: new(programFlags)}
-	d.stateFlags, d.accountFlags = f.stateFlags, f.accountFlags
+	d.stateFlags, d.ledgerFlags = f.stateFlags, f.ledgerFlags
 	d.ownStateDir = false // a folder that can't be used is an error here
 	release, err := d.takeStateDir(env.log)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	h, end, err := app.Accounts(access.Options{Ledger: d.newLedger(env.log)}, slog.New(warnings{env.log.Handler()}))
+	accounts := d.newLedger(env.log)
+	h, end, err := app.Accounts(access.Options{Ledger: accounts}, slog.New(warnings{env.log.Handler()}))
 	if err != nil {
-		return err
+		return errors.Join(err, accounts.Close())
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	running, err := client.New(control.URL, client.Options{Transport: inProcess{h, commandUser()}})

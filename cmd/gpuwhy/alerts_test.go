@@ -158,7 +158,7 @@ func TestWhatPeopleSayOfAlerts(t *testing.T) {
 	}
 	var a contract.Alert
 	path := "/api/alerts/" + fired.ID + "/acknowledge"
-	if status := p.ask("POST", path, `{"comment":"a new fan is on its way"}`, &a); status != 200 || a.Acknowledged == nil || a.Acknowledged.By != "local owner" {
+	if status := p.ask("POST", path, `{"comment":"a new fan is on its way"}`, &a); status != 200 || a.Acknowledged == nil || a.Acknowledged.By != owner() {
 		t.Errorf("acknowledge: %d, %+v", status, a)
 	}
 	v.nextAlert("it is acknowledged", func(a contract.Alert) bool { return a.ID == fired.ID && a.Acknowledged != nil })

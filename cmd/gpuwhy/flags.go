@@ -370,7 +370,7 @@ type programFlags struct {
 	paceFlags
 	deadlineFlags
 	keptFlags
-	accountFlags
+	ledgerFlags
 	auditFlags
 	retentionFlags
 	priceFlags
@@ -385,7 +385,7 @@ type programFlags struct {
 func (f *programFlags) check(live bool) error {
 	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
 	if err := first(f.servingFlags.check, f.accessFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.accountFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) },
+		f.brokerFlags.check, f.ledgerFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) },
 		func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {
 		return err
 	}

@@ -51,17 +51,20 @@ var wrongValues = map[string]string{
 	"listen": "nowhere", "base-path": "x", "allow-origin": "x", "allow-embed": "x", "allow-host": "http://x", "max-viewers": "0", "max-viewers-per-address": "-1", "trusted-proxy": "x",
 	"history": "mysql://x", "history-retention": "raw=x", "electricity-price": "-1",
 	"alert-utilization": "100", "fleet": "http://x", "fleet-credentials": "x", "fleet-listen": "x", "fleet-host": "a:1", "cluster": "a:b", "label": "x", "clusters": "/nowhere",
+	"tls-key": "x", "tls-cert": "x", "acme-domain": "gpu", "acme-email": "x", "acme-directory": "x", "redirect-listen": "80", "tls-ca": "/nowhere", "tls-fingerprint": "12",
 	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
 }
 
 // anyValue are the settings that accept any text.
-var anyValue = []string{"nvml-library", "nvidia-smi", "sysfs-root", "proc-root", "pcie-throughput", "state-dir", "alert-rules", "metrics-families"}
+var anyValue = []string{"nvml-library", "nvidia-smi", "sysfs-root", "proc-root", "pcie-throughput", "state-dir", "alert-rules", "metrics-families",
+	"tls-self-signed", "allow-plain-sign-in", "token-file",
+}
 
 // Each command refuses wrong values for all its flags, so none of its groups is left unchecked.
 func TestEachCommandChecksItsFlags(t *testing.T) {
 	t.Setenv("GPUWHY_STATE_DIR", "none")
 	app := grammar()
-	for _, flag := range child(app.Node, "serve").Flags {
+	for _, flag := range settingFlags(app) {
 		if _, wrong := wrongValues[flag.Name]; wrong == slices.Contains(anyValue, flag.Name) {
 			t.Errorf("--%s: this test knows no wrong value, and not that any will do", flag.Name)
 		}
@@ -133,7 +136,7 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 func TestCommandsAreReadAlone(t *testing.T) {
 	t.Setenv("GPUWHY_NODE", "a")
 	for args, most := range map[string]int{
-		"version": 0, "healthcheck": 5, "healthcheck --listen=127.0.0.1:1": 5, "--base-path /a healthcheck": 5, "fleet --state-dir=x list": 40, "-- past": 30,
+		"version": 0, "healthcheck": 10, "healthcheck --listen=127.0.0.1:1": 10, "--base-path /a healthcheck": 10, "fleet --state-dir=x list": 40, "-- past": 30,
 		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 90, "": 90, "--node past": 0, "--node=past --otlp http://a/": 90, "notify --alert-rules x test a b": 20, "history export events": 90, "--label a=1 check-config": 90,
 	} {
 		words := pastArgs(strings.Fields(args))
@@ -166,20 +169,33 @@ func TestCommandsAreReadAlone(t *testing.T) {
 func TestSettingsAreDeclaredOnce(t *testing.T) {
 	t.Parallel()
 	app := grammar()
-	settings := map[string]*kong.Flag{}
-	for _, flag := range child(app.Node, "serve").Flags {
-		settings[flag.Name] = flag
+	first := map[string]*kong.Flag{}
+	for _, flag := range settingFlags(app) {
+		first[flag.Name] = flag
 		if groupOf(flag) < 0 && !slices.Contains([]string{"config", "log-format", "log-level"}, flag.Name) {
 			t.Errorf("--%s is in no group of help", flag.Name)
 		}
 	}
 	for _, leaf := range app.Leaves(false) {
 		for _, flag := range leaf.Flags {
-			if same := settings[flag.Name]; flag.Group != nil && (same == nil || same.Help != flag.Help || same.Default != flag.Default) {
+			if same := first[flag.Name]; flag.Group != nil && (same == nil || same.Help != flag.Help || same.Default != flag.Default) {
 				t.Errorf("'gpuwhy %s' has its own --%s", leaf.Path(), flag.Name)
 			}
 		}
 	}
+}
+
+// settingFlags are the flags of 'gpuwhy serve', and those of commands that ask a running one which are in a group.
+func settingFlags(app *kong.Application) []*kong.Flag {
+	all := slices.Clone(child(app.Node, "serve").Flags)
+	for _, leaf := range app.Leaves(false) {
+		for _, flag := range leaf.Flags {
+			if flag.Group != nil && !slices.ContainsFunc(all, func(known *kong.Flag) bool { return known.Name == flag.Name }) {
+				all = append(all, flag)
+			}
+		}
+	}
+	return all
 }
 
 // settingsTable returns the table of a group's flags.
@@ -187,7 +203,7 @@ func settingsTable(app *kong.Application, group string) string {
 	var b strings.Builder
 	b.WriteString("| flag | default | meaning | taken by |\n| --- | --- | --- | --- |\n")
 	leaves := app.Leaves(false)
-	for _, flag := range child(app.Node, "serve").Flags {
+	for _, flag := range settingFlags(app) {
 		if flag.Group == nil && group != "" || flag.Group != nil && flag.Group.Key != group {
 			continue
 		}

@@ -17,13 +17,13 @@ import (
 // accountsFile is the database in the state directory that has the accounts and the audit.
 const accountsFile = "access.db"
 
-// accountFlags say where accounts are kept, and the record of who did what.
-type accountFlags struct {
+// ledgerFlags say where accounts are kept, and the record of who did what.
+type ledgerFlags struct {
 	Accounts string `group:"access" placeholder:"ADDRESS" help:"Where to keep accounts, sessions, tokens and the audit, if not in --state-dir: postgres://USER@HOST/DATABASE, which several hubs may share, with the password in PGPASSWORD or in the file named by PGPASSFILE." docs:"access.md#where-accounts-are-kept"`
 }
 
 // check checks the address. It may have a password, so errors do not quote it.
-func (f *accountFlags) check() error {
+func (f *ledgerFlags) check() error {
 	switch {
 	case f.Accounts == "":
 		return nil

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -180,7 +181,7 @@ func TestAccountsFlag(t *testing.T) {
 		"": "", "postgres://ann@db.example/gpuwhy": "", "postgresql://db.example/gpuwhy?sslmode=require": "", "sqlite": "must be the address", "/var/lib/gpuwhy": "must be the address",
 		"mysql://ann:hunter2@db/x": "must be the address", "postgres://ann:hunter2@[::1/x": "is invalid", "postgres://ann:hunter2@db/x?sslmode=hunter2": "is invalid",
 	} {
-		err := (&accountFlags{Accounts: address}).check()
+		err := (&ledgerFlags{Accounts: address}).check()
 		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--accounts") || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%q: %v, want %q", address, err, says)
 		}
@@ -199,6 +200,68 @@ func TestAccountsOnAServerThatIsAway(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Accounts that a command of root makes while no gpuwhy runs belong to the owner of the state directory, with all files that the command leaves.
+func TestAccountsOfACommandOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	const service = 12345
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, service, service)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"user", "add", "ann", "--role=administrator"}, {"user", "list"}} {
+		var out, errs strings.Builder
+		if code := run(append(args, "--state-dir="+dir), &out, &errs); code != exitOK || !strings.Contains(out.String(), "ann") {
+			t.Fatalf("gpuwhy %s: status %d\n%s%s", args, code, &out, &errs)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != service || s.Gid != service || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s belongs to %d:%d and has mode %v", f.Name(), s.Uid, s.Gid, info.Mode())
+		}
+	}
+}
+
+// A program whose accounts are damaged starts, reads and shows. Health and whatever needs the accounts say what to do, and all is well once the
+// file is repaired.
+func TestAccountsOfAProgramThatAreDamaged(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, accountsFile)
+	if err := os.WriteFile(file, []byte("no accounts"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := aSimulation(t, dir)
+	p.part("access", "failed", "are damaged: stop gpuwhy and restore that file from a backup")
+	p.goesOn()
+	if status, _ := p.silence(); status != http.StatusServiceUnavailable {
+		t.Errorf("a silence that can't be recorded: status %d", status)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "no accounts" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	p.part("access", "ok")
+	if status, _ := p.silence(); status != http.StatusCreated && status != http.StatusAccepted {
+		t.Errorf("a silence: status %d", status)
+	}
+	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 }

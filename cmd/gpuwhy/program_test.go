@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -136,6 +137,14 @@ func startRaced(t testing.TB, env []string, args ...string) *program {
 
 // A starter is start or startRaced.
 type starter func(t testing.TB, env []string, args ...string) *program
+
+// owner is the name of whoever runs the tests, whom programs of the tests know as their owner.
+func owner() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return fmt.Sprint("user ", os.Getuid())
+}
 
 func onFreePort(args []string) []string {
 	if strings.Contains(strings.Join(args, " "), "--listen") {

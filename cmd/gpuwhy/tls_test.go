@@ -57,7 +57,7 @@ func TestSelfSigned(t *testing.T) {
 	ask(exitError, "another certificate", p.url, "--tls-fingerprint", other)
 	ask(exitError, "another certificate", "--listen", at, "--tls-fingerprint", other)
 	ask(exitUsage, "64 hexadecimal digits", p.url, "--tls-fingerprint", "12:34")
-	ask(exitUsage, "no certificate", p.url, "--tls-ca", os.Args[0])
+	ask(exitUsage, "no certificate", p.url, "--tls-ca", filepath.Join(dir, "installation.json"))
 	if r := command(t, nil, "why", "--listen", at); r.code != exitOK {
 		t.Errorf("why: %d %s", r.code, r.stderr)
 	}

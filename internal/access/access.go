@@ -126,8 +126,7 @@ func (*Room) Name() string { return "access" }
 
 // Identify implements serve.Identifier.
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
-	request = withPassed(request)
-	r.strip(request)
+	request = r.strip(request)
 	for _, way := range r.ways {
 		if who, known, err := way.Recognize(request); err != nil || known {
 			r.noticeKey(&who)

@@ -9,15 +9,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 )
 
-// cookieName is the name of the cookie of a session. Programs on one host get each other's cookies, whatever their ports. So the name has
-// the beginning of a hash of a name that programs with the same accounts share; without one it has none.
+// cookieName is the name of the cookie of a session. Programs on one host get each other's cookies, whatever their ports. So the name ends
+// in what programs with the same accounts share; without that it ends before.
 //
 // If secure is true, the cookie is sent over TLS alone. A browser then accepts a name with the prefix __Host- only for the whole host and
 // from this host itself, and one with __Secure- for a path too, which a base path needs. basePath may end with a slash.
 func cookieName(secure bool, basePath, shared string) string {
 	name := "gpuwhy"
 	if shared != "" {
-		name += "-" + hashOf(shared)[:8]
+		name += "-" + shared
 	}
 	switch whole := strings.Trim(basePath, "/") == ""; {
 	case secure && whole:
@@ -31,7 +31,7 @@ func cookieName(secure bool, basePath, shared string) string {
 
 // A Shared is what programs with the same accounts have in common beside them.
 type Shared struct {
-	Name string `json:"name"` // random, for the names of cookies
+	Name string `json:"name"` // a few random letters, for the names of cookies
 }
 
 // shares has one item.
@@ -56,7 +56,7 @@ func (s *share) of(ctx context.Context, l ledger.Ledger) string {
 			s.known.Store(&found.Value.Name)
 			return found.Value.Name
 		}
-		change, err := shares.put(&row[Shared]{Item: ledger.Item{ID: onlyShare}, Value: Shared{newID()}})
+		change, err := shares.put(&row[Shared]{Item: ledger.Item{ID: onlyShare}, Value: Shared{newID()[:8]}})
 		if err != nil {
 			return ""
 		}

@@ -69,7 +69,7 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 	if !p.owner && k.cfg.OwnersOnly {
 		return who, false, nil
 	}
-	who = auth.Principal{Access: auth.Read, Audience: auth.Everything, Way: auth.Local}
+	who = auth.Principal{Access: auth.Read, Audience: p.audience, Way: auth.Local}
 	if p.owner {
 		who = auth.LocalOwner()
 	}
@@ -93,21 +93,19 @@ func passedOn(r *http.Request) bool {
 
 type passedKey struct{}
 
-// withPassed returns the request so that [passedOn] still knows of headers that are taken off.
+// withPassed returns the request so that [passedOn] knows of headers that were taken off.
 func withPassed(r *http.Request) *http.Request {
-	if !passedOn(r) {
-		return r
-	}
 	return r.WithContext(context.WithValue(r.Context(), passedKey{}, true))
 }
 
 // A localUser is a user of this machine.
 type localUser struct {
-	id      string // of the principal
-	name    string
-	owner   bool
-	until   time.Duration // when the group database is asked again, by the clock
-	looking chan struct{} // closed when it has answered; nil: it is not being asked
+	id       string // of the principal
+	name     string
+	owner    bool
+	audience auth.Audience // of one who is no owner: the user's own command lines whole, and of others the names of programs
+	until    time.Duration // when the group database is asked again, by the clock
+	looking  chan struct{} // closed when it has answered; nil: it is not being asked
 }
 
 const (
@@ -128,7 +126,7 @@ func (k *Kernel) find(uid peer.UID) localUser {
 		if len(k.people) >= mostPeople {
 			clear(k.people)
 		}
-		p = &localUser{id: fmt.Sprint("uid:", uid)}
+		p = &localUser{id: fmt.Sprint("uid:", uid), audience: ownCommands(fmt.Sprint(uid))}
 		k.people[uid] = p
 	}
 	if now := k.cfg.Clock.Elapsed(); p.name != "" && now < p.until {
@@ -149,7 +147,7 @@ func (k *Kernel) find(uid peer.UID) localUser {
 		defer k.mu.Unlock()
 		return *p
 	case <-late.C:
-		return localUser{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid)}
+		return localUser{id: p.id, name: fmt.Sprint("user ", uid), owner: owns(uid), audience: ownCommands("")}
 	}
 }
 
@@ -160,21 +158,26 @@ func (k *Kernel) look(uid peer.UID, p *localUser) {
 	name, owner := k.ask(uid)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if name == "" { // processes of such a user show the number
+		name = fmt.Sprint("user ", uid)
+	} else {
+		p.audience = ownCommands(name)
+	}
 	p.name, p.owner, p.until = name, owner, k.cfg.Clock.Elapsed()+forgetful
 	close(p.looking)
 	p.looking = nil
 }
 
-// ask asks the user and group databases, which takes as long as they like.
+func ownCommands(user string) auth.Audience { return auth.NewAudience("", auth.CommandsOf(user)) }
+
+// ask asks the user and group databases, which takes as long as they like. The name is empty if the user has none.
 func (k *Kernel) ask(uid peer.UID) (name string, owner bool) {
-	name, owner = fmt.Sprint("user ", uid), owns(uid)
+	owner = owns(uid)
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		return name, owner
+		return "", owner
 	}
-	if u.Username != "" {
-		name = u.Username
-	}
+	name = u.Username
 	if owner || k.cfg.OwnerGroup == "" {
 		return name, owner
 	}
@@ -204,11 +207,10 @@ func (p *unnamedProxy) recent(now time.Time) bool {
 }
 
 func (p *unnamedProxy) advice() *gpu.Advice {
-	try := "--trusted-proxy 127.0.0.1,::1"
+	try := "if it is your proxy, start gpuwhy with --trusted-proxy 127.0.0.1,::1; otherwise find out which program it is"
 	if p.unix {
-		try = "have it connect to a --listen address of the loopback network, and name it with " + try
-	} else {
-		try = "if it is your proxy, start gpuwhy with " + try + "; otherwise find out which program it is"
+		try = "if it is your proxy, have it connect to an address such as --listen 127.0.0.1:8003, and start gpuwhy with --trusted-proxy 127.0.0.1; " +
+			"or have it sign people in, with --proxy-sign-in and --proxy-user"
 	}
 	return &gpu.Advice{
 		What: "a program of " + p.user + " on this machine passes on requests of others, and nobody has named it as a trusted proxy. Whoever comes through it may read at most", Try: try,

@@ -92,7 +92,7 @@ func (r *Room) device(request *http.Request) (*row[Device], error) {
 func (r *Room) affords(ctx context.Context, budgets []string) error {
 	var wait time.Duration
 	for _, id := range budgets {
-		a, err := attempts.get(ctx, r.ledger.Ledger, id) // what other programs count is not told
+		a, err := attempts.get(ctx, r.ledger.Ledger, id) // past the view: other hubs count, too
 		if err != nil {
 			return err
 		}
@@ -105,14 +105,14 @@ func (r *Room) affords(ctx context.Context, budgets []string) error {
 		return nil
 	}
 	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" seconds, or use a passkey").RetryAfter(seconds)
+	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" s").RetryAfter(seconds)
 }
 
 // failed counts a failure.
 func (r *Room) failed(ctx context.Context, budgets []string) (err error) {
 	for _, id := range budgets {
 		err = errors.Join(err, r.retrying(func() error {
-			a, err := attempts.get(ctx, r.ledger.Ledger, id) // what other programs count is not told
+			a, err := attempts.get(ctx, r.ledger.Ledger, id)
 			if err != nil {
 				return err
 			}
@@ -137,13 +137,13 @@ func (r *Room) failed(ctx context.Context, budgets []string) (err error) {
 // others without a delay.
 func (r *Room) succeeded(ctx context.Context, budgets []string) error {
 	id := budgets[len(budgets)-1]
-	a, err := attempts.get(ctx, r.ledger.Ledger, id) // what other programs count is not told
+	a, err := attempts.get(ctx, r.ledger.Ledger, id)
 	if err != nil || a == nil {
 		return err
 	}
-	change := attempts.remove(id)
-	change.Quiet = true
-	return r.ledger.Apply(ctx, change)
+	forgotten := attempts.remove(id)
+	forgotten.Quiet = true
+	return r.ledger.Apply(ctx, forgotten)
 }
 
 // retrying calls f again while somebody else changes the same.

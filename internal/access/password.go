@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -44,7 +45,8 @@ const nobody = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAA
 // errCrowded refuses a password while too many others wait to be checked.
 var errCrowded = serve.Refuse(http.StatusServiceUnavailable, "too many people are signing in at this moment", "try again in a few seconds").RetryAfter("3")
 
-// A hasher hashes passwords, one at a time, since each takes [hashing].Memory. Many goroutines may call it.
+// A hasher hashes passwords, one at a time, since each takes [hashing].Memory. It collects the garbage of each before the next, so that many
+// in a row take no more than two. Many goroutines may call it.
 type hasher struct {
 	turn    chan struct{} // has a value while somebody hashes
 	waiting atomic.Int32
@@ -79,20 +81,21 @@ func (h *hasher) matches(password, hash string) (bool, error) {
 	if !there {
 		hash = nobody
 	}
-	h.count()
+	defer h.count()
 	same, err := argon2id.ComparePasswordAndHash(password, hash)
 	return same && there, err
 }
 
 // hash returns the hash of a password. Call it within [hasher.alone].
 func (h *hasher) hash(password string) (string, error) {
-	h.count()
+	defer h.count()
 	return argon2id.CreateHash(password, hashing)
 }
 
-// count counts a hash, and gives its memory back once no more follow.
+// count counts a hash, whose memory the next can have, and gives it back to the system once no more follow.
 func (h *hasher) count() {
 	h.hashed.Add(1)
+	runtime.GC()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.freed == nil {

@@ -69,11 +69,13 @@ func (p *byProxy) trusts(request *http.Request) bool {
 	return p.room.cfg.Address.TrustedProxies.Trusts(request)
 }
 
-// strip takes off a request whatever says who somebody is, unless the proxy that may say so has sent it.
-func (r *Room) strip(request *http.Request) {
-	if r.byProxy == nil || !r.byProxy.trusts(request) {
-		proxy.Strip(request.Header)
+// strip takes off a request whatever says who somebody is, unless the proxy that may say so has sent it. A request that had such a header still
+// counts as one that a proxy has passed on.
+func (r *Room) strip(request *http.Request) *http.Request {
+	if (r.byProxy == nil || !r.byProxy.trusts(request)) && proxy.Strip(request.Header) {
+		return withPassed(request)
 	}
+	return request
 }
 
 // Recognize implements [Way]. A proxy that has signed in nobody leads to nobody, whatever the kernel says about the proxy itself.

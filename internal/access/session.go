@@ -176,7 +176,7 @@ func (r *Room) session(request *http.Request) (*Session, string, error) {
 // unreachable says what nobody can be recognized without.
 func (r *Room) unreachable(err error) error {
 	if errors.Is(err, ledger.ErrGone) || errors.Is(err, context.DeadlineExceeded) {
-		r.log.Warn("accounts can't be read", "err", err)
+		r.log.Debug("accounts can't be read", "err", err) // the watch of sockets logs it once
 		return errGone
 	}
 	return err

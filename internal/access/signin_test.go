@@ -35,6 +35,7 @@ type rig struct {
 	site    *Site
 	handler http.Handler
 	ledger  ledger.Ledger
+	mu      sync.Mutex
 	entries []ledger.Entry // of the audit
 	sockets []auth.Principal
 	later   time.Duration // how far the clock is ahead
@@ -69,10 +70,16 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		// Another program may change the ledger.
 		Options: Options{Ledger: ledger.Cached(l, time.Nanosecond)}, Address: serve.Address{Listen: "localhost:8003"},
 		Audit: func(_ context.Context, e *ledger.Entry) error {
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			r.entries = append(r.entries, *e)
 			return l.Append(t.Context(), e)
 		},
-		Revoke: func(is func(auth.Principal) bool) { r.sockets = slices.DeleteFunc(r.sockets, is) },
+		Revoke: func(is func(auth.Principal) bool) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.sockets = slices.DeleteFunc(r.sockets, is)
+		},
 	}
 	for _, c := range change {
 		c(&cfg)

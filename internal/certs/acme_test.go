@@ -13,12 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +40,7 @@ type acmeServer struct {
 	mu      sync.Mutex
 	orders  int
 	refuses bool // it gives no certificate
-	key     ecdsa.PublicKey
+	key     *ecdsa.PublicKey
 	valid   string // whether the name belongs to who orders it: pending, valid, or invalid
 	der     []byte
 }
@@ -73,7 +73,7 @@ func newACMEServer(t *testing.T, how string) *acmeServer {
 		"POST /order/1":     func(w http.ResponseWriter, _ []byte) { s.order(w, http.StatusOK) },
 		"POST /authz":       func(w http.ResponseWriter, _ []byte) { s.authz(w) },
 		"POST /authz/again": func(w http.ResponseWriter, _ []byte) { s.authz(w) },
-		"POST /challenge": func(w http.ResponseWriter, payload []byte) {
+		"POST /challenge": func(w http.ResponseWriter, _ []byte) {
 			if s.valid = "valid"; s.check() != nil {
 				s.valid = "invalid"
 			}
@@ -121,7 +121,9 @@ func (s *acmeServer) payload(r *http.Request) []byte {
 	if json.Unmarshal(protected, &header) == nil && header.JWK.X != "" {
 		x, _ := base64.RawURLEncoding.DecodeString(header.JWK.X)
 		y, _ := base64.RawURLEncoding.DecodeString(header.JWK.Y)
-		s.key = ecdsa.PublicKey{Curve: elliptic.P256(), X: new(big.Int).SetBytes(x), Y: new(big.Int).SetBytes(y)}
+		if key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4}, x, y)); err == nil {
+			s.key = key
+		}
 	}
 	return payload
 }
@@ -155,7 +157,7 @@ func (s *acmeServer) challenge() any {
 
 // check asks the machine of the name whether it has ordered the certificate.
 func (s *acmeServer) check() error {
-	thumbprint, err := acme.JWKThumbprint(&s.key)
+	thumbprint, err := acme.JWKThumbprint(s.key)
 	if err != nil {
 		return err
 	}

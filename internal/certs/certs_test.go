@@ -178,7 +178,7 @@ func TestFiles(t *testing.T) {
 	write(t, filepath.Join(dir, "second", "tls.key"), []byte("no key"))
 	want("2", "failed", "the one before stays in use")
 	want("2", "failed", "the one before stays in use")
-	if n := strings.Count(log.String(), "can't be used"); n != 1 {
+	if n := strings.Count(log.String(), "msg=\"the new TLS certificate can't be used\""); n != 1 {
 		t.Errorf("the log has it %d times: %s", n, log)
 	}
 	if strings.Contains(log.String(), "no key\n") {

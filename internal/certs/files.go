@@ -99,7 +99,7 @@ func (f *files) look() {
 	if failed == nil || failed.What != advice.What {
 		f.since = f.now()
 		if f.current != nil {
-			f.log.Warn(advice.What, "cert", f.cert, "key", f.key, "try", advice.Try)
+			f.log.Warn("the new TLS certificate can't be used", "what", advice.What, "cert", f.cert, "key", f.key, "try", advice.Try)
 		}
 	}
 	f.failed = advice

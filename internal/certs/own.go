@@ -106,7 +106,7 @@ func (o *own) kept() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(text, text)
 	if err != nil {
 		o.log.Warn("the certificate that gpuwhy made earlier can't be read, and it makes another with another fingerprint", "file", ownFile)
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil,nilerr // there is none
 	}
 	return &pair, nil
 }
@@ -157,7 +157,7 @@ func (o *own) fail(what, try string, err error) (again time.Duration) {
 	defer o.mu.Unlock()
 	if o.failed == nil || o.failed.What != what {
 		o.since = o.now()
-		o.log.Warn(what, "err", err, "try", try)
+		o.log.Warn("the TLS certificate has a problem", "what", what, "err", err, "try", try)
 	}
 	o.failed = &gpu.Advice{What: what, Try: try, Err: err}
 	return saveAgain

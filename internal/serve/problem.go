@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
@@ -71,6 +72,8 @@ type Outage interface {
 	Outage()
 }
 
+var errOutage = Refuse(http.StatusServiceUnavailable, "gpuwhy can't reach its database of accounts at this moment", "try again in a few seconds; gpuwhy's log has the reason").RetryAfter("5")
+
 // asStatusError takes an error without a status for an internal one.
 func asStatusError(err error) *StatusError {
 	if e, ok := errors.AsType[*StatusError](err); ok {
@@ -94,6 +97,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		err = s.nothing(r)
 	}
 	e := asStatusError(err)
+	if _, ok := errors.AsType[Outage](err); ok && !auth.FromRequest(r).May(auth.Read) {
+		e = errOutage // where the database is does not concern strangers
+	}
 	if e.status == http.StatusInternalServerError && r.Context().Err() == nil { // else nobody waits for it any more
 		s.log.Error("request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}

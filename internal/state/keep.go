@@ -124,6 +124,9 @@ func (f Folder) Write(name string, text []byte) error {
 	if err := atomic.WriteFile(f.file(name), bytes.NewReader(text)); err != nil {
 		return err
 	}
+	if err := Bequeath(f.file(name)); err != nil {
+		return err
+	}
 	return SyncFolder(string(f))
 }
 

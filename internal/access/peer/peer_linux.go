@@ -38,7 +38,7 @@ func ofTCP(local, remote netip.AddrPort) (UID, error) {
 	s := pair{own: unmapped(remote), other: unmapped(local)}
 	found, err := s.ask()
 	if errors.Is(err, errNoDiag) {
-		found, err = s.search("/proc/net")
+		found, err = s.search("/proc/thread-self/net")
 	}
 	if err != nil {
 		return 0, err
@@ -198,7 +198,7 @@ func open(state byte, inode uint64) bool {
 	return inode != 0 && (state == established || state == finWait1 || state == finWait2 || state == closeWait)
 }
 
-// search reads the kernel's lists of sockets in a folder like /proc/net. It takes the longer the more sockets there are.
+// search reads the kernel's lists of sockets in a folder like /proc/net of this thread. It takes the longer the more sockets there are.
 func (s pair) search(folder string) (UID, error) {
 	names := []string{"tcp6"}
 	if s.own.Addr().Is4() {

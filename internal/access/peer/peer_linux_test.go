@@ -148,7 +148,7 @@ func TestAnotherUser(t *testing.T) {
 				t.Errorf("%v (%s) is of %d, %v", conn.RemoteAddr(), other.Text(), uid, err)
 			}
 			if tt.network == "tcp" {
-				if uid, err := peer.Search(conn, "/proc/net"); uid != stranger || err != nil {
+				if uid, err := peer.Search(conn, "/proc/thread-self/net"); uid != stranger || err != nil {
 					t.Errorf("%v is of %d, %v, as /proc says", conn.RemoteAddr(), uid, err)
 				}
 			}
@@ -160,7 +160,7 @@ func TestAnotherUser(t *testing.T) {
 func TestClosedSockets(t *testing.T) {
 	for name, way := range map[string]func(net.Conn) (peer.UID, error){
 		"netlink": peer.Lookup,
-		"proc":    func(conn net.Conn) (peer.UID, error) { return peer.Search(conn, "/proc/net") },
+		"proc":    func(conn net.Conn) (peer.UID, error) { return peer.Search(conn, "/proc/thread-self/net") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server, client := connected(t, "tcp", "127.0.0.1:0")
@@ -265,7 +265,7 @@ func TestMappedAddress(t *testing.T) {
 	if _, err := peer.Lookup(server); err != nil {
 		t.Error(err)
 	}
-	if _, err := peer.Search(server, "/proc/net"); err != nil {
+	if _, err := peer.Search(server, "/proc/thread-self/net"); err != nil {
 		t.Errorf("/proc: %v", err)
 	}
 }
@@ -308,7 +308,7 @@ func BenchmarkLookup(b *testing.B) {
 	server, _ := connected(b, "tcp", "127.0.0.1:0")
 	for name, way := range map[string]func(net.Conn) (peer.UID, error){
 		"netlink": peer.Lookup,
-		"proc":    func(conn net.Conn) (peer.UID, error) { return peer.Search(conn, "/proc/net") },
+		"proc":    func(conn net.Conn) (peer.UID, error) { return peer.Search(conn, "/proc/thread-self/net") },
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

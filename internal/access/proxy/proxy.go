@@ -74,13 +74,15 @@ func Identities() (names []string) {
 	return names
 }
 
-// Strip takes all headers off a request that say who somebody is.
-func Strip(h http.Header) {
+// Strip takes all headers off a request that say who somebody is, and reports whether there were any.
+func Strip(h http.Header) (stripped bool) {
 	for header := range h {
 		if identities[header] {
 			delete(h, header)
+			stripped = true
 		}
 	}
+	return stripped
 }
 
 // Config says how a proxy names people.

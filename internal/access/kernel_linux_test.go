@@ -20,9 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
@@ -43,7 +45,7 @@ func judged(t *testing.T, way access.Way, network, address string) (where string
 			return
 		}
 		level, _ := who.Access.MarshalText()
-		fmt.Fprintln(w, string(level), who.Name, who.ID, who.Way)
+		fmt.Fprintln(w, string(level), who.Name, who.ID, who.Way, who.Audience.Commands())
 	}))
 	server.Config.ConnContext = peer.NewContext
 	server.Listener.Close()
@@ -109,8 +111,8 @@ func TestWhoTheKernelSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := "administer " + root.Username + " uid:0 local"
-	viewer := fmt.Sprintf("read user %d uid:%d local", stranger, stranger)
+	owner := "administer " + root.Username + " uid:0 local " + string(auth.Shown)
+	viewer := fmt.Sprintf("read user %d uid:%d local %s", stranger, stranger, auth.CommandsOf(strconv.Itoa(stranger)))
 	forwarded := http.Header{"X-Forwarded-For": {"203.0.113.9"}}
 	proxies, err := serve.ParseProxies([]string{"127.0.0.1"})
 	if err != nil {
@@ -179,10 +181,13 @@ func TestOwnerGroup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ group, want string }{{"", "read"}, {group, "administer"}} {
+	for _, tt := range []struct {
+		group, want string
+		commands    auth.Commands
+	}{{"", "read", auth.CommandsOf(member.Username)}, {group, "administer", auth.Shown}} {
 		way := access.NewKernel(access.KernelConfig{Loopback: true, OwnerGroup: tt.group, Log: slog.New(slog.DiscardHandler)})
 		where := judged(t, way, "tcp", "127.0.0.1:0")
-		if got, want := ask(t, uid, "tcp", where, nil), fmt.Sprintf("%s %s uid:%d local", tt.want, member.Username, uid); got != want {
+		if got, want := ask(t, uid, "tcp", where, nil), fmt.Sprintf("%s %s uid:%d local %s", tt.want, member.Username, uid, tt.commands); got != want {
 			t.Errorf("with the owner group %q: %q, want %q", tt.group, got, want)
 		}
 	}
@@ -270,4 +275,41 @@ func BenchmarkRecognize(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// A header that says who somebody is comes from a proxy too, although it is taken off before anybody believes it.
+func TestStrippedHeader(t *testing.T) {
+	l, err := ledger.InMemory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	room := access.New(access.Config{
+		Host: part.Host{Log: log}, Options: access.Options{Ledger: l, Ways: []access.Way{access.NewKernel(access.KernelConfig{Loopback: true, Log: log})}},
+	})
+	defer room.Close()
+	where := judged(t, identifying{room}, "tcp", "127.0.0.1:0")
+	for header, want := range map[string]string{"Remote-User": "nobody <nil>", "X-Auth-Request-User": "nobody <nil>", "Tailscale-User-Login": "nobody <nil>", "X-Other": "administer " + ownName(t)} {
+		got := ask(t, os.Getuid(), "tcp", where, http.Header{header: {"root"}})
+		if !strings.HasPrefix(got, want) {
+			t.Errorf("with %s: %q, want %q", header, got, want)
+		}
+	}
+}
+
+func ownName(t *testing.T) string {
+	t.Helper()
+	self, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self.Username
+}
+
+// identifying is a whole room as a way.
+type identifying struct{ *access.Room }
+
+func (r identifying) Recognize(request *http.Request) (auth.Principal, bool, error) {
+	who, err := r.Identify(nil, request)
+	return who, who != (auth.Principal{}), err
 }
