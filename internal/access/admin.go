@@ -24,9 +24,9 @@ func administers(who *auth.Principal) error {
 	if !who.May(auth.Administer) {
 		return action.Lacks(who, auth.Administer)
 	}
-	if who.Scope != "" {
+	if who.Scope != "" || !who.Audience.SeesAll() {
 		r := *tooMuch
-		r.What = "accounts, tokens and sessions of others are for administrators of all machines, and your role holds on " + string(who.Scope)
+		r.What = "accounts, tokens and sessions of others are for administrators of all machines, and you have some of them alone"
 		r.Try = "ask an administrator of all machines"
 		return &r
 	}

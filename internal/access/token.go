@@ -114,8 +114,10 @@ func (t *tokenWay) principal(r *http.Request, value, path string) (who auth.Prin
 func tokenPrincipal(token *row[Token], owner *row[User], address string) (who auth.Principal, valid bool) {
 	v := &token.Value
 	commands := auth.Shown
-	if owner != nil {
-		commands = owner.Value.commands()
+	if token.Owner != "" && owner != nil {
+		if commands = auth.CommandsOf(owner.Value.Unix); v.Access == auth.Administer {
+			commands = owner.Value.commands()
+		}
 	}
 	who = auth.Principal{
 		Name: v.Title, ID: auth.TokenID + token.ID, Key: token.ID, Way: auth.Token, Access: v.Access, Scope: v.Scope, Audience: auth.NewAudience(v.Scope, commands), Address: address,

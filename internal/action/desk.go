@@ -281,10 +281,7 @@ func (d *Desk) do(ctx context.Context, a *Action, c *Call) (any, error) {
 // denied returns why the principal may not do this; nil if he may.
 func (d *Desk) denied(a *Action, c *Call) error {
 	switch own := a.Own && c.Principal.May(auth.Read) && c.Principal.Account() != ""; {
-	case own: // it reaches no machine; what is not his own is for those whose role holds everywhere
-		if c.Principal.Scope != "" || !c.Principal.Audience.SeesAll() {
-			c.Principal.Access = min(c.Principal.Access, auth.Read)
-		}
+	case own: // it reaches no machine, and the implementation refuses what is not their own
 		return nil
 	case !c.Principal.May(a.Needs):
 		return Lacks(&c.Principal, a.Needs)

@@ -12,7 +12,9 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
@@ -61,10 +63,11 @@ var (
 	routesOpen = []string{
 		"GET /health", "GET /health/live", "GET /health/ready", "GET /api/health", "GET /manifest.webmanifest",
 		"GET /sign-in", "POST /sign-in", "GET /sign-in/code", "POST /sign-in/code", "POST /sign-in/passkey/begin", "POST /sign-in/passkey", "POST /sign-out",
+		"GET /sign-in/with/{provider}", "GET /sign-in/with/{provider}/callback", "GET /sign-in/with/{provider}/end",
 		"GET /setup", "POST /setup", "GET /reset", "POST /reset",
 	}
 	routesForMetrics = []string{"GET /metrics", "GET /api/account"}
-	routesAdminister = []string{"GET /users", "GET /api/users"}
+	routesAdminister = []string{"GET /users", "GET /api/users", "GET /audit", "GET /api/audit", "GET /api/audit.csv", "GET /api/audit/check"}
 	routesOfOneself  = []string{"POST /account/password", "POST /account/passkeys/begin", "POST /account/passkeys", "POST /account/passkeys/remove", "POST /account/codes", "POST /account/sessions/end"}
 )
 
@@ -271,5 +274,99 @@ func TestMetricsNeedAToken(t *testing.T) {
 	}
 	if got := asked(open, &auth.Principal{}, http.MethodGet, "/api/alerts"); got != http.StatusUnauthorized {
 		t.Errorf("the rest: status %d", got)
+	}
+}
+
+// Forms make, show and remove what there is, where no script runs. A secret is shown once, and is in no address.
+func TestFormsOfAccounts(t *testing.T) {
+	a := guarded(t)
+	owner := auth.LocalOwner()
+	send := func(method, path, form string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(method, path, strings.NewReader(form))
+		r.Host = "127.0.0.1"
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Accept", "text/html")
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &owner)))
+		return w
+	}
+	shown := func(w *httptest.ResponseRecorder, says string) string {
+		t.Helper()
+		text := w.Body.String()
+		if w.Code != http.StatusOK || !strings.Contains(text, says) || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Location") != "" {
+			t.Errorf("status %d, %v: %.300s", w.Code, w.Header(), text)
+		}
+		return text
+	}
+	leads := func(w *httptest.ResponseRecorder, to string) {
+		t.Helper()
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+			t.Errorf("status %d, to %q: %.300s", w.Code, w.Header().Get("Location"), w.Body)
+		}
+	}
+	shown(send("POST", "/api/users", "name=ann&role=operator&scope=&unix_user="), "http://127.0.0.1/reset?link=")
+	shown(send("POST", "/api/users/ann/reset", ""), "http://127.0.0.1/reset?link=")
+	leads(send("POST", "/api/users/ann", "role=viewer&scope=node%3Abox&unix_user=ann&disabled=true"), "/users")
+	if page := send("GET", "/users", "").Body.String(); !strings.Contains(page, "node:box") || !strings.Contains(page, "Disabled") || strings.Contains(page, "reset?link=") {
+		t.Errorf("after the change: %s", page)
+	}
+	text := shown(send("POST", "/api/tokens", "title=T&access=read&scope=&expires_in_days=&never_expires=false&path="), "gpw_")
+	value := text[strings.Index(text, "gpw_"):][:63]
+	if page := send("GET", "/tokens", "").Body.String(); !strings.Contains(page, "T") || strings.Contains(page, value) {
+		t.Errorf("the list of tokens: %s", page)
+	}
+	var list struct {
+		Tokens []struct {
+			ID string `json:"token_id"`
+		}
+	}
+	if err := json.Unmarshal(send("GET", "/api/tokens", "").Body.Bytes(), &list); err != nil || len(list.Tokens) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	leads(send("POST", "/api/tokens/"+list.Tokens[0].ID+"/remove", ""), "/tokens")
+	leads(send("POST", "/api/users/ann/remove", ""), "/users")
+	if page := send("GET", "/sessions", ""); page.Code != http.StatusOK {
+		t.Errorf("sessions: status %d", page.Code)
+	}
+	var doc struct{ Paths map[string]any }
+	if err := json.Unmarshal(send("GET", "/openapi.json", "").Body.Bytes(), &doc); err != nil || doc.Paths["/api/users/{name}"] == nil || doc.Paths["/api/account"] == nil {
+		t.Errorf("the document of the API: %d paths, %v: %.300s", len(doc.Paths), err, send("GET", "/openapi.json", "").Body)
+	}
+}
+
+// A token in the address of a picture shows strangers that picture, and nothing else.
+func TestPicturesOfStrangers(t *testing.T) {
+	a := guarded(t)
+	a.Publish(fixture.Workstation())
+	owner := auth.LocalOwner()
+	get := func(path string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Host = "127.0.0.1"
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, r)
+		return w
+	}
+	token := func(path string) string {
+		made, err := a.desk.Run(t.Context(), action.Call{Action: "addToken", Principal: owner, Args: contract.TokenRequest{Title: path, Path: path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.(contract.AddedToken).Value
+	}
+	card := "/embed/gpu/" + fixture.Workstation().Devices[0].UUID
+	picture, framed := token("/picture.svg?gpu=0"), token(card)
+	if w := get("/picture.svg?gpu=0&token=" + picture); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/svg+xml" || strings.Contains(w.Body.String(), picture) {
+		t.Errorf("the picture: status %d, %.200s", w.Code, w.Body)
+	}
+	if w := get(card + "?token=" + framed); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `http-equiv="refresh"`) || strings.Contains(w.Body.String(), "page.js") || strings.Contains(w.Body.String(), framed) {
+		t.Errorf("the card: status %d, %s", w.Code, w.Body)
+	}
+	for _, path := range []string{
+		"/picture.svg?gpu=0", "/picture.svg?token=" + picture, card + "?token=" + picture, "/picture.svg?gpu=0&token=" + framed, "/api/gpu/metrics?token=" + picture,
+		"/?gpu=0&token=" + picture, "/ws?token=" + framed, "/node/workstation/picture.svg?gpu=0&token=" + picture, "//picture.svg?gpu=0&token=" + picture,
+	} {
+		if w := get(path); w.Code == http.StatusOK {
+			t.Errorf("%.30s: status %d", path, w.Code)
+		}
 	}
 }

@@ -114,6 +114,7 @@ func TestWhatEachPartOffers(t *testing.T) {
 		"forecast: routes",
 		"fleet: routes",
 		"alerts: routes",
+		"audit: routes",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("parts offer\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

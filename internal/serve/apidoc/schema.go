@@ -215,6 +215,8 @@ func (s *schemas) schemaFor(t reflect.Type, format string) *Schema {
 		return &Schema{Type: Types{"number", "string"}}
 	case reflect.TypeFor[mergePatch]():
 		return &Schema{Type: Types{"object"}}
+	case reflect.TypeFor[json.RawMessage](): // of a type that the answer does not know
+		return &Schema{Type: Types{"object", "array", "string", "number", "boolean", "null"}}
 	case reflect.TypeFor[contract.Bytes](): // MiB, with decimals
 		return &Schema{Type: Types{"number", "null"}}
 	case reflect.TypeFor[contract.Time]():
