@@ -61,3 +61,5 @@ add?.addEventListener("submit", (e) => {
     return post(`account/passkeys?title=${encodeURIComponent(title)}`, json(await navigator.credentials.create({ publicKey })));
   });
 });
+
+export {};

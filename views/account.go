@@ -81,6 +81,7 @@ type AccountPage struct {
 	Input
 	Name, Role string
 	Way        string // how the user has signed in
+	Provider   string // which vouches for the user, who has no password or passkey here; empty: none does
 	SignedIn   bool   // else the user has no account: the machine or a proxy says who it is
 	Password   bool   // the user has one
 	NeedsOld   bool   // to change it
@@ -127,6 +128,12 @@ func signedIn(ctx context.Context) bool {
 	return who.SignedIn()
 }
 
+// administers reports whether whoever looks may change what belongs to others.
+func administers(ctx context.Context) bool {
+	who, _ := auth.FromContext(ctx)
+	return who.May(auth.Administer) && who.Scope == ""
+}
+
 // agentText names a browser in a few words, from what it says of itself.
 func agentText(agent string) string {
 	if agent == "" {
@@ -135,7 +142,9 @@ func agentText(agent string) string {
 	return clean(Browser(agent), longestName)
 }
 
-func leastText(n int) string { return "At least " + strconv.Itoa(n) + " characters. A few words are easy to remember." }
+func leastText(n int) string {
+	return "At least " + strconv.Itoa(n) + " characters. A few words are easy to remember."
+}
 
 func codesText(n int) string {
 	switch n {

@@ -49,6 +49,7 @@ type Input struct {
 	Recent     func(node, uuid string, step time.Duration) *recent.Table
 	HasPast    bool          // whether there is a page of the past
 	SignIn     bool          // whether people can sign in
+	Accounts   bool          // whether there are pages of accounts
 	Alerts     []alert.Alert // firing alerts
 	PastAlerts []alert.Alert // recently resolved alerts
 	Now        time.Time     // the server's clock

@@ -25,10 +25,10 @@ type gallery struct {
 	opt       app.Options // of every scene, except the path
 	log       *slog.Logger
 	front     http.Handler
-	plays     map[string]func() (*playing, error) // by the scene's name
-	pasts     map[string]func() (http.Handler, error)
-	beginning sync.Mutex     // locked while a scene begins
-	running   sync.WaitGroup // those that have begun
+	plays     map[string]func() (*playing, error)     // by the scene's name
+	stills    map[string]func() (http.Handler, error) // scenes in which nothing moves
+	beginning sync.Mutex                              // locked while a scene begins
+	running   sync.WaitGroup                          // those that have begun
 }
 
 // wait returns when all scenes have ended. Call it after ctx has ended.
@@ -43,10 +43,11 @@ var galleryScript []byte
 
 // newGallery makes a gallery whose scenes start on demand and end with ctx.
 func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*gallery, error) {
-	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}, pasts: map[string]func() (http.Handler, error){}}
+	g := &gallery{ctx: ctx, opt: opt, log: log, plays: map[string]func() (*playing, error){}, stills: map[string]func() (http.Handler, error){}}
 	for name, gpus := range pastScenes {
-		g.pasts[name] = sync.OnceValues(func() (http.Handler, error) { return g.newPast(name, gpus) })
+		g.stills[name] = sync.OnceValues(func() (http.Handler, error) { return g.newPast(name, gpus) })
 	}
+	g.stills[accountScene] = sync.OnceValues(g.newAccounts)
 	for name, scene := range scenes() {
 		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, scene) })
 	}
@@ -88,14 +89,14 @@ func (g *gallery) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *gallery) find(path string) http.Handler {
 	rest, ok := strings.CutPrefix(path, g.opt.BasePath+"state/")
 	name, _, _ := strings.Cut(rest, "/")
-	begin, remember := g.plays[name], g.pasts[name]
+	begin, show := g.plays[name], g.stills[name]
 	var p http.Handler
 	var err error
 	switch {
 	case ok && begin != nil:
 		p, err = begin()
-	case ok && remember != nil:
-		p, err = remember()
+	case ok && show != nil:
+		p, err = show()
 	default:
 		return g.front
 	}

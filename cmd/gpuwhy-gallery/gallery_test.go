@@ -23,6 +23,12 @@ var components = map[string]string{
 	"document": "html[lang]", "shell": "body > main#main", "mark": "a.brand", "sign": ".brand #blade", "place": "p.host", "shellPages": "nav.nav", "state": "#state",
 	"pauseButton": "#pause", "themeButton": "[data-theme-next]", "moreMenu": "#more[open] > div", "foot": "footer.foot", "icon": "svg.i",
 	"dashboard": "body:not(.of-past) .lead", "momentIn": "time:not([data-form])", "clockTime": "time[data-form]", "unstyled": "p.unstyled", "blockHead": "#next .sect",
+	// Signing in.
+	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [name=link]", "newPassword": "#least",
+	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",
+	// Accounts.
+	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "select[name=role] option", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",
+	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret",
 	// Now.
 	"answer": ".answer .chips", "headline": ".headline .is", "unbroken": ".headline .unbroken", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",

@@ -96,6 +96,10 @@ func (u *User) principal(id string, way auth.Way, address, key string) auth.Prin
 	}
 }
 
+// vouchedElsewhere reports whether a provider vouches for the user, and another way would get around it: whoever the provider no longer lets
+// in must not come in with a password either.
+func (u *User) vouchedElsewhere(way auth.Way) bool { return u.Provider != "" && way != auth.Provider }
+
 // identityOf is how a principal and the audit have the ID of a user.
 func identityOf(id string) string { return "user:" + id }
 

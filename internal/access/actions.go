@@ -93,7 +93,7 @@ func (s *AdminSite) Actions() []action.Action {
 			Doc: action.Doc{
 				Summary: "Make a link with which somebody chooses a new password",
 				Text:    "The link works once. Nothing shows it again.",
-				Answer:  answers("The account and the link.", contract.AddedUser{}), Refuses: []action.Refused{noSuchUser, changed},
+				Answer:  answers("The account and the link.", contract.AddedUser{}), Refuses: []action.Refused{noSuchUser, changed, {Refusal: errVouched, Means: "A provider vouches for the account."}},
 			},
 		},
 		{

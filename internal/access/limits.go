@@ -49,20 +49,26 @@ type Device struct {
 	Seen time.Time `json:"seen"`
 }
 
-// budgets are the IDs of the counts of failures that an attempt to sign in belongs to: those of the name and of the address, or that of the
+// place is the ID of the count of failures that a name or an address has.
+func place(kind, of string) string {
+	sum := sha256.Sum256([]byte(kind + "\n" + of))
+	return fmt.Sprintf("%s:%04x", kind, binary.BigEndian.Uint32(sum[:])%places)
+}
+
+// addressBudget is the ID of the count of failures of a request's address.
+func (r *Room) addressBudget(request *http.Request) string {
+	return place("address", serve.Household(r.cfg.Address.TrustedProxies.Client(request)).String())
+}
+
+// budgets are the IDs of the counts of failures that an attempt to sign in belongs to: those of the address and of the name, or that of the
 // device if the user has signed in with it before.
 func (r *Room) budgets(request *http.Request, name string) ([]string, error) {
-	place := func(kind, of string) string {
-		sum := sha256.Sum256([]byte(kind + "\n" + of))
-		return fmt.Sprintf("%s:%04x", kind, binary.BigEndian.Uint32(sum[:])%places)
-	}
-	ctx := request.Context()
 	device, err := r.device(request)
 	if err != nil {
 		return nil, err
 	}
 	if device != nil {
-		user, err := users.named(ctx, r.ledger, nameOf(name))
+		user, err := users.named(request.Context(), r.ledger, nameOf(name))
 		if err != nil {
 			return nil, err
 		}
@@ -70,11 +76,7 @@ func (r *Room) budgets(request *http.Request, name string) ([]string, error) {
 			return []string{"device:" + device.ID}, nil
 		}
 	}
-	return append(r.addressBudget(request, place), place("name", nameOf(name))), nil
-}
-
-func (r *Room) addressBudget(request *http.Request, place func(kind, of string) string) []string {
-	return []string{place("address", serve.Household(r.cfg.Address.TrustedProxies.Client(request)).String())}
+	return []string{r.addressBudget(request), place("name", nameOf(name))}, nil
 }
 
 // device is the browser of a request, if somebody has signed in with it; else nil.
@@ -90,7 +92,7 @@ func (r *Room) device(request *http.Request) (*row[Device], error) {
 func (r *Room) affords(ctx context.Context, budgets []string) error {
 	var wait time.Duration
 	for _, id := range budgets {
-		a, err := attempts.get(ctx, r.ledger.Ledger, id) // past the view: other hubs count, too
+		a, err := attempts.get(ctx, r.ledger.Ledger, id) // what other programs count is not told
 		if err != nil {
 			return err
 		}
@@ -110,7 +112,7 @@ func (r *Room) affords(ctx context.Context, budgets []string) error {
 func (r *Room) failed(ctx context.Context, budgets []string) (err error) {
 	for _, id := range budgets {
 		err = errors.Join(err, r.retrying(func() error {
-			a, err := attempts.get(ctx, r.ledger.Ledger, id)
+			a, err := attempts.get(ctx, r.ledger.Ledger, id) // what other programs count is not told
 			if err != nil {
 				return err
 			}
@@ -135,13 +137,13 @@ func (r *Room) failed(ctx context.Context, budgets []string) (err error) {
 // others without a delay.
 func (r *Room) succeeded(ctx context.Context, budgets []string) error {
 	id := budgets[len(budgets)-1]
-	a, err := attempts.get(ctx, r.ledger.Ledger, id)
+	a, err := attempts.get(ctx, r.ledger.Ledger, id) // what other programs count is not told
 	if err != nil || a == nil {
 		return err
 	}
-	forgotten := attempts.remove(id)
-	forgotten.Quiet = true
-	return r.ledger.Apply(ctx, forgotten)
+	change := attempts.remove(id)
+	change.Quiet = true
+	return r.ledger.Apply(ctx, change)
 }
 
 // retrying calls f again while somebody else changes the same.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
@@ -66,6 +67,13 @@ func (r *Room) administered(ctx context.Context) (bool, error) {
 // resetLink returns the address of a page on which a user can choose a new password, below the server's address, such as "/reset?link=…".
 // It works once, for 15 minutes.
 func (r *Room) resetLink(ctx context.Context, userID string) (string, error) {
+	user, err := users.get(ctx, r.ledger, userID)
+	if err != nil {
+		return "", err
+	}
+	if user != nil && user.Value.Provider != "" {
+		return "", errVouched
+	}
 	return r.newLink(ctx, "/reset", ledger.Item{Owner: userID})
 }
 
@@ -88,7 +96,7 @@ func (r *Room) link(ctx context.Context, secret string, setup bool) (*row[Link],
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || setup != (found.Value.User == "") {
+	if found == nil || setup != (found.Value.User == "") || !found.Expires.After(r.cfg.Clock.Now()) {
 		return nil, errUsed
 	}
 	if setup {
@@ -104,6 +112,8 @@ func (l Link) use(found *row[Link]) ledger.Change {
 	return ledger.Change{Item: ledger.Item{Kind: links.kind, ID: found.ID}, Was: found.Version, Remove: true}
 }
 
+var errTaken = action.Invalid("name", "is taken by somebody who is no administrator: choose another")
+
 // setUp makes the first administrator with a link.
 func (r *Room) setUp(request *http.Request, secret, name, password string) (*row[User], error) {
 	ctx := request.Context()
@@ -113,6 +123,9 @@ func (r *Room) setUp(request *http.Request, secret, name, password string) (*row
 	}
 	if err := checkName(name); err != nil {
 		return nil, err
+	}
+	if taken, err := users.named(ctx, r.ledger, nameOf(name)); err != nil || taken != nil {
+		return nil, errors.Join(err, errIf(taken != nil, errTaken))
 	}
 	hash, err := r.newHash(ctx, name, password)
 	if err != nil {
@@ -142,23 +155,16 @@ func (r *Room) reset(request *http.Request, secret, password string) (*row[User]
 	if err != nil || user == nil || user.Value.Disabled {
 		return nil, errors.Join(err, errIf(err == nil, errUsed))
 	}
-	if user.Value.Password, err = r.newHash(ctx, user.Value.Name, password); err != nil {
-		return nil, err
-	}
-	change, err := users.put(user)
-	if err != nil {
-		return nil, err
-	}
-	ended, err := r.endings(ctx, user.ID, "")
+	changes, err := r.passwordChanges(ctx, user, password, "")
 	if err != nil {
 		return nil, err
 	}
 	e := r.entry(request, "resetPassword", "done")
 	e.Principal, e.Identity, e.Target = user.Value.Name, identityOf(user.ID), user.Value.Name
-	if err := r.redeem(ctx, e, found, append(ended, change)...); err != nil {
+	if err := r.redeem(ctx, e, found, changes...); err != nil {
 		return nil, err
 	}
-	r.revoke(ended)
+	r.revoke(changes)
 	return user, nil
 }
 

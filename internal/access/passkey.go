@@ -130,6 +130,7 @@ func (r *Room) beginCeremony(w http.ResponseWriter, request *http.Request, c Cer
 	if err != nil {
 		return err
 	}
+	change.Quiet = true
 	if err := r.ledger.Apply(request.Context(), change); err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (r *Room) endCeremony(w http.ResponseWriter, request *http.Request, userID 
 	if err != nil {
 		return nil, err
 	}
-	if found == nil || found.Value.User != userID {
+	if found == nil || found.Value.User != userID || !found.Expires.After(r.cfg.Clock.Now()) {
 		return nil, errCeremony
 	}
 	err = r.ledger.Apply(request.Context(), ledger.Change{Item: ledger.Item{Kind: ceremonies.kind, ID: found.ID}, Was: found.Version, Remove: true, Quiet: true})
@@ -243,6 +244,9 @@ func (r *Room) beginPasskeySignIn(w http.ResponseWriter, request *http.Request) 
 	if err != nil {
 		return nil, err
 	}
+	if err := r.affords(request.Context(), []string{r.addressBudget(request)}); err != nil {
+		return nil, err
+	}
 	options, session, err := party.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
 		return nil, err
@@ -261,53 +265,71 @@ func (r *Room) passkeySignIn(w http.ResponseWriter, request *http.Request, answe
 	if err != nil {
 		return "", err
 	}
-	parsed, err := protocol.ParseCredentialRequestResponseBytes(answer)
+	user, key, refused, err := r.passkeyOf(ctx, party, host, session, answer)
 	if err != nil {
-		return "", r.refusedPasskey(err)
+		return "", err
 	}
-	var holder *keyholder
-	var user *row[User]
-	find := func(_, handle []byte) (webauthn.User, error) {
+	if refused != nil {
+		e := r.entry(request, "signIn", "refused")
+		e.Way, e.Detail = string(auth.Passkey), "passkey not accepted"
+		if errors.Is(refused, errCopied) {
+			e.Detail = errCopied.Error()
+		}
+		if user != nil {
+			e.Principal, e.Identity = user.Value.Name, identityOf(user.ID)
+		}
+		if err := errors.Join(r.cfg.Audit(ctx, e), r.failed(ctx, []string{r.addressBudget(request)})); err != nil {
+			return "", err
+		}
+		return "", r.refusedPasskey(refused)
+	}
+	key.Value.Used = r.cfg.Clock.Now().UTC()
+	change, err := passkeys.put(key)
+	if err != nil {
+		return "", err
+	}
+	err = r.ledger.Apply(ctx, change)
+	if errors.Is(err, ledger.ErrConflict) {
+		return "", errPasskey // it is used somewhere else at the same time
+	}
+	return user.ID, err
+}
+
+// errCopied refuses a passkey of which there are two.
+var errCopied = errors.New("the passkey's counter went back: there may be a copy of it")
+
+// passkeyOf returns the passkey that has signed a challenge, as it is after that, and its user; or why it is refused, with the user, if one
+// is known. err is of the ledger.
+func (r *Room) passkeyOf(ctx context.Context, party *webauthn.WebAuthn, host string, session *webauthn.SessionData, answer []byte) (user *row[User], key *row[Passkey], refused, err error) {
+	parsed, refused := protocol.ParseCredentialRequestResponseBytes(answer)
+	if refused != nil {
+		return nil, nil, refused, nil
+	}
+	_, credential, refused := party.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
 		if user, err = users.get(ctx, r.ledger, string(handle)); err != nil {
 			return nil, err
 		}
 		if user == nil || user.Value.Disabled {
 			return nil, errPasskey
 		}
+		var holder *keyholder
 		holder, err = r.keyholder(ctx, user)
 		return holder, err
+	}, *session, parsed)
+	if err != nil || refused != nil {
+		return user, nil, refused, err
 	}
-	_, credential, refused := party.ValidatePasskeyLogin(find, *session, parsed)
-	if err != nil && !errors.Is(err, errPasskey) {
-		return "", err // of the ledger
+	key, err = passkeys.get(ctx, r.ledger, passkeyID(credential.ID))
+	switch {
+	case err != nil:
+	case key == nil || key.Owner != user.ID || key.Value.Host != host:
+		refused = errPasskey
+	case credential.Authenticator.CloneWarning:
+		refused = errCopied
+	default:
+		key.Value.Credential = *credential
 	}
-	e := r.entry(request, "signIn", "refused")
-	e.Way, e.Detail = string(auth.Passkey), "passkey not accepted"
-	if user != nil {
-		e.Principal, e.Identity = user.Value.Name, identityOf(user.ID)
-	}
-	var key *row[Passkey]
-	if refused == nil {
-		key, err = passkeys.get(ctx, r.ledger, passkeyID(credential.ID))
-		if err != nil {
-			return "", err
-		}
-		if key == nil || key.Owner != user.ID || key.Value.Host != host {
-			refused = errPasskey
-		}
-	}
-	if refused == nil && credential.Authenticator.CloneWarning {
-		refused, e.Detail = errPasskey, "the passkey's counter went back: there may be a copy of it"
-	}
-	if refused != nil {
-		return "", errors.Join(r.refusedPasskey(refused), r.cfg.Audit(ctx, e))
-	}
-	key.Value.Credential, key.Value.Used = *credential, r.cfg.Clock.Now().UTC()
-	change, err := passkeys.put(key)
-	if err != nil {
-		return "", err
-	}
-	return user.ID, r.ledger.Apply(ctx, change)
+	return user, key, refused, err
 }
 
 // keyholder has a user's passkeys.

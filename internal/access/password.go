@@ -153,27 +153,27 @@ func checkPassword(name, password string) error {
 	return nil
 }
 
-// setPassword changes the password of a user, and ends all sessions of the user but one, if one is named. The caller has made sure that the
-// user may do so.
-func (r *Room) setPassword(ctx context.Context, user *row[User], password, except string) error {
+// passwordChanges are the changes that give a user another password, end all sessions of the user but one, if one is named, and make the
+// user's links useless. The caller has made sure that the user may do so, and ends the sockets with [Room.revoke].
+func (r *Room) passwordChanges(ctx context.Context, user *row[User], password, except string) ([]ledger.Change, error) {
 	hash, err := r.newHash(ctx, user.Value.Name, password)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	user.Value.Password = hash
-	changes, err := r.endings(ctx, user.ID, except)
+	changed, err := users.put(user)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	change, err := users.put(user)
+	ended, err := r.endings(ctx, user.ID, except)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := r.ledger.Apply(ctx, append(changes, change)...); err != nil {
-		return err
+	sent, err := links.list(ctx, r.ledger, user.ID)
+	for _, l := range sent {
+		ended = append(ended, links.remove(l.ID))
 	}
-	r.revoke(changes)
-	return nil
+	return append(ended, changed), err
 }
 
 // newHash is the hash of a user's new password, which it refuses if it is easy to guess.

@@ -82,10 +82,9 @@ func (r *Room) setCookie(w http.ResponseWriter, request *http.Request, what, val
 	})
 }
 
-// newManager is the session library, with sessions in the ledger. It makes the secrets and gives each session a new one when it begins;
-// limits are those of the ledger's items.
+// newManager is the session library, with sessions in the ledger. It makes the secrets, gives each session a new one when it begins, and sets
+// the limits. (Its New would also start a store in memory, with a goroutine that nobody can end.)
 func newManager(l ledger.Ledger) *scs.SessionManager {
-	// [scs.New] would also start a goroutine, for sessions in memory.
 	return &scs.SessionManager{Lifetime: absoluteLimit, IdleTimeout: idleLimit, Store: sessionStore{l}, Codec: sessionCodec{}}
 }
 
@@ -185,7 +184,7 @@ func (r *Room) session(request *http.Request) (*Session, string, error) {
 		return nil, "", r.unreachable(err)
 	}
 	s, ok := r.manager.Get(ctx, sessionValue).(Session)
-	if !ok || !r.cfg.Clock.Now().Before(s.Ends) {
+	if now := r.cfg.Clock.Now(); !ok || !now.Before(s.Ends) || !now.Before(s.Seen.Add(idleLimit+seenStep)) {
 		return nil, "", nil
 	}
 	return &s, hashOf(cookie.Value), nil
@@ -212,8 +211,11 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 	}
 	e := r.entry(request, "signIn", "done")
 	e.Way = string(way)
-	if user == nil || user.Value.Disabled {
+	if user == nil || user.Value.Disabled || user.Value.vouchedElsewhere(way) {
 		e.Result, e.Detail = "refused", "disabled"
+		if user != nil && !user.Value.Disabled {
+			e.Detail = "signs in with the provider " + user.Value.Provider + " alone"
+		}
 		if user != nil {
 			e.Principal, e.Identity = user.Value.Name, identityOf(user.ID)
 		}
@@ -303,6 +305,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	if err != nil {
 		return err
 	}
+	change.Quiet = true
 	if err := r.ledger.Apply(ctx, append(changes, change)...); err != nil {
 		return err
 	}
@@ -310,7 +313,7 @@ func (r *Room) remember(w http.ResponseWriter, request *http.Request, userID str
 	return nil
 }
 
-// endings are the changes that end all sessions of a user but one, if one is named, and make the user's links useless.
+// endings are the changes that end all sessions of a user but one, if one is named.
 func (r *Room) endings(ctx context.Context, userID, except string) (changes []ledger.Change, err error) {
 	all, err := sessions.list(ctx, r.ledger, userID)
 	if err != nil {

@@ -386,7 +386,17 @@ func (s *Site) own(request *http.Request) (user *row[User], session *row[Session
 	return user, session, s.Room.unreachable(err)
 }
 
+// ownSecrets is own for a change of how the user signs in, which is not up to users for whom a provider vouches.
+func (s *Site) ownSecrets(request *http.Request) (user *row[User], session *row[Session], err error) {
+	user, session, err = s.own(request)
+	if err == nil && user.Value.Provider != "" {
+		err = errVouched
+	}
+	return user, session, err
+}
+
 var (
+	errVouched   = &action.Refusal{Code: "vouched", Status: http.StatusForbidden, What: "the account signs in with a provider alone", Try: "change the password there"}
 	errNoAccount = &action.Refusal{Code: "no_account", Status: http.StatusForbidden, What: "only people who have signed in have an account here", Try: "sign in first"}
 	errOld       = &action.Refusal{Code: "old_session", Status: http.StatusForbidden, What: "you signed in more than ten minutes ago", Try: "sign in again to change how you sign in"}
 )
@@ -408,6 +418,9 @@ func (s *Site) accountView(request *http.Request) (views.AccountPage, error) {
 		return p, err
 	}
 	p.SignedIn, p.Role, p.Password, p.Young = true, string(user.Value.Role), user.Value.Password != "", s.young(session)
+	if p.Provider = user.Value.Provider; s.Room.voucher(p.Provider) != nil {
+		p.Provider = s.Room.voucher(p.Provider).client.Label()
+	}
 	p.NeedsOld, p.Offered = p.Password && !p.Young, s.Room.passkeyHost(request) != ""
 	return p, s.fill(request.Context(), &p, user, session)
 }
@@ -463,7 +476,7 @@ func (s *Site) refuseOwn(w http.ResponseWriter, request *http.Request, err error
 }
 
 func (s *Site) changePassword(w http.ResponseWriter, request *http.Request) error {
-	user, session, err := s.own(request)
+	user, session, err := s.ownSecrets(request)
 	if err != nil {
 		return err
 	}
@@ -485,22 +498,21 @@ func (s *Site) changePassword(w http.ResponseWriter, request *http.Request) erro
 			return s.refuseOwn(w, request, err)
 		}
 	}
-	if err := checkPassword(user.Value.Name, fields.Get("password")); err != nil {
+	changes, err := s.Room.passwordChanges(request.Context(), user, fields.Get("password"), session.ID)
+	if err == nil {
+		err = s.Room.recorded(request, "changePassword", user.Value.Name, changes...)
+	}
+	if err != nil {
 		return s.refuseOwn(w, request, err)
 	}
-	if err := s.Room.recorded(request, "changePassword", user.Value.Name); err != nil {
-		return s.refuseOwn(w, request, err)
-	}
-	if err := s.Room.setPassword(request.Context(), user, fields.Get("password"), session.ID); err != nil {
-		return s.refuseOwn(w, request, err)
-	}
+	s.Room.revoke(changes)
 	return s.lead(w, request, "/account?done=password")
 }
 
 var errOldPassword = serve.Refuse(http.StatusForbidden, "the old password is wrong", "type it again, or sign out and ask an administrator for a link")
 
 func (s *Site) beginPasskey(w http.ResponseWriter, request *http.Request) error {
-	user, session, err := s.own(request)
+	user, session, err := s.ownSecrets(request)
 	if err == nil && !s.young(session) {
 		err = errOld
 	}
@@ -512,7 +524,7 @@ func (s *Site) beginPasskey(w http.ResponseWriter, request *http.Request) error 
 }
 
 func (s *Site) addPasskey(w http.ResponseWriter, request *http.Request) error {
-	user, session, err := s.own(request)
+	user, session, err := s.ownSecrets(request)
 	if err == nil && !s.young(session) {
 		err = errOld
 	}
@@ -556,7 +568,7 @@ func (s *Site) removePasskey(w http.ResponseWriter, request *http.Request) error
 
 // makeCodes shows new recovery codes, this once.
 func (s *Site) makeCodes(w http.ResponseWriter, request *http.Request) error {
-	user, session, err := s.own(request)
+	user, session, err := s.ownSecrets(request)
 	if err != nil {
 		return err
 	}

@@ -292,6 +292,35 @@ func TestWhoseAccountItIs(t *testing.T) {
 	}
 }
 
+// Whoever a provider vouches for has no other way in: else somebody whom it no longer lets in could use that.
+func TestNoWayAroundAProvider(t *testing.T) {
+	m := newIssuer(t)
+	r := newRig(t, vouches("mock", m))
+	v := r.visitor()
+	v.with("mock")
+	if page := text(v.get("/account")); !strings.Contains(page, "signs in with MOCK") || strings.Contains(page, "Set the password") || strings.Contains(page, "Make recovery codes") {
+		t.Errorf("%s", page)
+	}
+	for _, path := range []string{"/account/password", "/account/passkeys/begin", "/account/passkeys", "/account/codes"} {
+		if w := v.post(path, "password", good); w.Code != http.StatusForbidden || !strings.Contains(text(w), "provider") {
+			t.Errorf("%s: %d %s", path, w.Code, text(w))
+		}
+	}
+	id := vouchedID(m.Issuer(), "1234567890")
+	if _, err := r.resetLink(t.Context(), id); !errors.Is(err, errVouched) {
+		t.Errorf("an administrator can give a link: %v", err)
+	}
+	hash, err := r.hasher.hash(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.change(id, func(u *User) { u.Password = hash }) // somehow
+	w := r.visitor()
+	if answer := w.post("/sign-in", "name", "jane.doe", "password", good); answer.Code != http.StatusUnauthorized || w.who().Name != "" {
+		t.Errorf("a password works: %d %s", answer.Code, text(answer))
+	}
+}
+
 // The role is that of the groups at each sign-in. Whoever has lost all groups is out at once.
 func TestRolesFollowGroups(t *testing.T) {
 	m := newIssuer(t)

@@ -55,7 +55,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	}
 	all := []part.Part{shown, kept, foreseen, machines, alerted, recorded}
 	if room := Find[*access.Room](a); room != nil {
-		shown.SignIn = room.HasAccounts
+		shown.SignIn, shown.Accounts = room.HasAccounts, true
 		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
 	}
 	return all

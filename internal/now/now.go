@@ -68,6 +68,7 @@ type Site struct {
 	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
 	Metrics   http.Handler                    // answers /metrics
 	SignIn    func() bool                     // whether people can sign in; it may be nil
+	Accounts  bool                            // whether there are pages of accounts
 	// OpenMetrics lets everybody read /metrics.
 	OpenMetrics bool
 }
@@ -114,6 +115,7 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 		Recent:     s.recent(all, node),
 		HasPast:    s.Past.Kept(),
 		SignIn:     s.SignIn != nil && s.SignIn(),
+		Accounts:   s.Accounts,
 		Alerts:     alert.OfNode(s.Alerts.Standing(), node),
 		PastAlerts: alert.OfNode(s.Alerts.Past(), node),
 		Footprint:  s.Past.Footprint(),

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,8 +13,13 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/testkit/fixture"
 )
 
-// Each route declares what a principal needs, and what changes something needs
-// more than reading.
+// These routes are there without sign-in, and no other: whoever adds one decides that here, too.
+var open = []string{
+	"/static/{path...}", "/favicon.ico", "/robots.txt", "/manifest.webmanifest", // no reading is in them
+	"/health", "/health/live", "/health/ready", "/api/health", // without names; see package app's TestStrangersLearnNoNames
+}
+
+// Each route declares what a principal needs, and what changes something needs more than reading.
 func TestRoutesDeclareAccess(t *testing.T) {
 	_, cfg := servetest.New()
 	s, err := cfg.Server()
@@ -21,10 +27,14 @@ func TestRoutesDeclareAccess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range s.Routes() {
-		if r.Needs < auth.Read || r.Needs > auth.Administer {
+		switch {
+		case (r.Needs == auth.Anyone) != slices.Contains(open, r.Path):
+			t.Errorf("%s %s is open: %t", r.Method, r.Path, r.Needs == auth.Anyone)
+		case r.Needs == auth.Anyone:
+		case r.Needs == auth.Metrics && r.Path == "/metrics":
+		case r.Needs < auth.Read || r.Needs > auth.Administer:
 			t.Errorf("%s %s declares no access", r.Method, r.Path)
-		}
-		if r.Needs == auth.Read && r.Method != http.MethodGet {
+		case r.Needs == auth.Read && r.Method != http.MethodGet:
 			t.Errorf("%s %s needs access %d", r.Method, r.Path, r.Needs)
 		}
 	}
@@ -37,7 +47,7 @@ func TestAccessIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for access, want := range map[auth.Access]int{-1: 403, 0: 403, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
+	for access, want := range map[auth.Access]int{-1: 403, 0: 401, auth.Read: 403, auth.Operate: 200, auth.Administer: 200} {
 		r := httptest.NewRequest(http.MethodPost, "/", nil)
 		r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: access}))
 		w := httptest.NewRecorder()
@@ -60,14 +70,21 @@ func TestNoPrincipalNoAnswer(t *testing.T) {
 	for _, r := range s.Routes() {
 		path := strings.NewReplacer("{$}", "", "{path...}", "icon.svg", "{id}", "0", "{cluster}", "local", "{node}", "node").Replace(r.Path)
 		for _, prefix := range []string{"", "/node/" + fixture.Workstation().Node} {
-			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: r.Needs - 1}} {
+			if r.Needs == auth.Anyone && prefix == "" { // below a node, it is not
+				continue
+			}
+			for _, who := range []*auth.Principal{nil, {}, {Name: "ann", Audience: auth.Everything}, {Access: max(r.Needs, auth.Metrics) - 1}} {
 				asked := httptest.NewRequest(r.Method, prefix+path, nil)
 				if who != nil {
 					asked = asked.WithContext(auth.NewContext(asked.Context(), who))
 				}
 				w := httptest.NewRecorder()
 				s.Mux().ServeHTTP(w, asked)
-				if w.Code != http.StatusForbidden {
+				want := http.StatusForbidden
+				if who == nil || *who == (auth.Principal{}) {
+					want = http.StatusUnauthorized
+				}
+				if w.Code != want {
 					t.Errorf("%s %s%s by %+v: status %d", r.Method, prefix, path, who, w.Code)
 				}
 			}
