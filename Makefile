@@ -17,7 +17,7 @@ export GOFLAGS
 override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: build run demo demo-fleet gallery screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
+.PHONY: vulnerabilities build run demo demo-fleet gallery screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -106,7 +106,7 @@ soak: needs-test ## run tests that take minutes: the page over 10,000 updates, a
 faults: ## cause every fault in docs/reliability.md in the running program, and write there what it did
 	$(GO) test -tags soak -run '^TestFaults$$' -count 1 -timeout 0 -parallel 8 ./cmd/gpuwhy -update
 
-check: generate fmt lint test cross chart ## run what a reviewer runs: generate (no diff), format, vet, lint, race tests, each benchmark once
+check: generate fmt lint vulnerabilities test cross chart ## run what a reviewer runs: generate (no diff), format, vet, lint, known vulnerabilities, race tests, each benchmark once
 	@git diff --exit-code --stat -- '*_templ.go' static/colors.css static/dist go.mod go.sum || { echo 'generated code differs from the committed code: commit it'; exit 1; }
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./... >/dev/null
 
@@ -150,6 +150,12 @@ lint: $(TOOLS)/golangci-lint ## vet and lint
 
 $(TOOLS)/golangci-lint: tools/go.mod tools/go.sum
 	$(GO) -C tools build -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+vulnerabilities: $(TOOLS)/govulncheck ## look for known vulnerabilities in what gpuwhy calls; without their database, list the dates of the modules
+	GO=$(GO) tools/vulnerabilities $(CURDIR)/$(TOOLS)/govulncheck
+
+$(TOOLS)/govulncheck: tools/go.mod tools/go.sum
+	$(GO) -C tools build -o ../$@ golang.org/x/vuln/cmd/govulncheck
 
 $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 	$(GO) -C tools/helm build -o ../../$@ helm.sh/helm/v4/cmd/helm

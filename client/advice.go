@@ -97,7 +97,7 @@ func (c *Client) explain(err error) error {
 		advice.What, advice.Try = fmt.Sprintf("there is no machine named %q", name.Name), "check the name in "+c.Address()
 	case untrusted:
 		advice.What = fmt.Sprintf("the certificate of %s is not trusted (%v)", c.Address(), certificate.Err)
-		advice.Try = "set SSL_CERT_FILE to a file with its authority's certificate, or use the name that the certificate is for"
+		advice.Try = "use the name that the certificate is for; or name a file with its authority's certificate with --tls-ca or SSL_CERT_FILE, or the certificate's fingerprint with --tls-fingerprint"
 	case errors.Is(err, http.ErrSchemeMismatch):
 		advice.What, advice.Try = "the server at "+c.Address()+" speaks plain HTTP", "write http:// instead of https://"
 	case strings.Contains(err.Error(), `malformed HTTP response "\x15\x03`): // a record of TLS; there is no error for it

@@ -145,6 +145,24 @@ func start(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	return m
 }
 
+// startTLS is start over TLS.
+func startTLS(tb testing.TB, set func(*hub.Config)) *monitor {
+	tb.Helper()
+	m := newMonitor(tb, func(cfg *hub.Config) {
+		cfg.PingEvery, cfg.WriteTimeout = 2*time.Hour, time.Hour
+		set(cfg)
+	})
+	server := httptest.NewUnstartedServer(m.routes())
+	server.Listener = hub.Listen(server.Listener)
+	server.StartTLS()
+	m.url, m.client = server.URL+"/ws", server.Client()
+	tb.Cleanup(func() {
+		m.stop(tb)
+		server.Close()
+	})
+	return m
+}
+
 // startPiped is start within a synctest bubble, over net.Pipe, which has no buffer: a side that does not read holds up the other at once.
 func startPiped(tb testing.TB, set func(*hub.Config), read ...reader) *monitor {
 	tb.Helper()

@@ -167,7 +167,7 @@ func (v *viewer) serve() {
 			n, holds, err = v.wire.offer(msg.head)
 			v.hub.counts.bytes.Add(uint64(n))
 		}
-		if err == nil && n < len(msg.head) {
+		if err == nil && (holds || n < len(msg.head)) {
 			v.hub.gone.Go(func() {
 				if v.finish(msg.head[n:], msg.tail, holds) {
 					v.serveAlone()

@@ -22,6 +22,7 @@ type wire struct {
 	writing chan struct{} // has a value while a frame is being written, including between offer and finish; capacity 1
 	goodbye bool          // a close frame was written; nothing may follow it
 	attempt attempt
+	below   *below // the connection below TLS; nil without TLS, and with it where [Listen] does not listen
 }
 
 const (
@@ -40,8 +41,15 @@ var errGoodbye = errors.New("the connection is being closed")
 
 func newWire(c net.Conn, timeout time.Duration) *wire {
 	w := &wire{Conn: c, timeout: timeout, reads: rate.NewLimiter(readRate, readBurst), writing: make(chan struct{}, 1)}
-	if c, ok := c.(interface{ SetWriteBuffer(int) error }); ok {
-		_ = c.SetWriteBuffer(sendBuffer) // without it a slow viewer is noticed later, by its pings
+	lowest := c
+	if over, ok := c.(interface{ NetConn() net.Conn }); ok { // TLS
+		lowest = over.NetConn()
+		if w.below, ok = lowest.(*below); ok {
+			w.below.wire()
+		}
+	}
+	if tcp, ok := lowest.(interface{ SetWriteBuffer(int) error }); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // without it a slow viewer is noticed later, by its pings
 	}
 	w.attempt.use(c)
 	return w
@@ -66,7 +74,7 @@ func (w *wire) Write(p []byte) (int, error) {
 }
 
 // offer writes as much of a frame as the connection accepts at once, without waiting; finish writes the rest. If holds is true, a part is
-// written, and the wire belongs to the caller until finish returns.
+// written, or all but what TLS made of it, and the wire belongs to the caller until finish returns.
 func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
 	select {
 	case w.writing <- struct{}{}:
@@ -77,7 +85,13 @@ func (w *wire) offer(frame []byte) (n int, holds bool, err error) {
 		<-w.writing
 		return 0, false, errGoodbye
 	}
-	if n, err = w.attempt.write(frame); err == nil && 0 < n && n < len(frame) {
+	if w.below != nil {
+		n, holds, err = w.below.offer(w.Conn, frame)
+	} else {
+		n, err = w.attempt.write(frame)
+		holds = 0 < n && n < len(frame)
+	}
+	if holds && err == nil {
 		return n, true, nil
 	}
 	<-w.writing
@@ -99,13 +113,21 @@ func (w *wire) finish(head, tail []byte, holds bool) (int64, error) {
 	if err := w.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
 		return 0, err // it is closed
 	}
-	pieces := net.Buffers{head}
-	if tail != nil { // an empty piece would be written
-		pieces = append(pieces, tail)
-	}
-	n, err := pieces.WriteTo(w.Conn)
+	n, err := w.write(head, tail)
 	if err == nil {
 		err = w.SetWriteDeadline(time.Time{}) // attempts obey the deadline, too
 	}
 	return n, err
+}
+
+// write writes two pieces, and waits as long as the deadline permits.
+func (w *wire) write(head, tail []byte) (int64, error) {
+	if w.below != nil {
+		return w.below.finish(w.Conn, head, tail)
+	}
+	pieces := net.Buffers{head}
+	if tail != nil { // an empty piece would be written
+		pieces = append(pieces, tail)
+	}
+	return pieces.WriteTo(w.Conn)
 }

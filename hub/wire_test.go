@@ -2,6 +2,7 @@ package hub_test
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -21,15 +22,21 @@ import (
 )
 
 // Messages that a connection takes in pieces, pongs and replies never mix: a slow reader with little buffer that sends requests and pings
-// meanwhile gets each message whole, and finally the newest, with and without compression.
+// meanwhile gets each message whole, and finally the newest, with and without compression, and over TLS.
 func TestMessagesInPiecesNeverMix(t *testing.T) {
 	t.Parallel()
 	const last = 400
 	filling := strings.Repeat("8 GPUs ", 20_000)
-	for _, mode := range []websocket.CompressionMode{websocket.CompressionDisabled, websocket.CompressionNoContextTakeover} {
-		t.Run(fmt.Sprint("compression ", mode), func(t *testing.T) {
+	for name, mode := range map[string]websocket.CompressionMode{
+		"plain": websocket.CompressionDisabled, "compressed": websocket.CompressionNoContextTakeover, "TLS": websocket.CompressionDisabled,
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := start(t, func(cfg *hub.Config) {
+			begin := startTLS
+			if name != "TLS" {
+				begin = func(tb testing.TB, set func(*hub.Config)) *monitor { tb.Helper(); return start(tb, set) }
+			}
+			m := begin(t, func(cfg *hub.Config) {
 				cfg.Encode = func(moment *insight.Moment, _ auth.Audience, _ func(*gpu.Device) bool) ([]byte, error) {
 					noise := make([]byte, 30_000) // hardly compressible
 					for i := range noise {
@@ -45,7 +52,9 @@ func TestMessagesInPiecesNeverMix(t *testing.T) {
 				return err
 			}}
 			conn, _, err := websocket.Dial(t.Context(), m.url, &websocket.DialOptions{ //nolint:bodyclose // Dial says that nobody needs to
-				HTTPClient: &http.Client{Transport: &http.Transport{DialContext: narrow.DialContext}}, CompressionMode: mode,
+				HTTPClient: &http.Client{Transport: &http.Transport{
+					DialContext: narrow.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // httptest's
+				}}, CompressionMode: mode,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/access/control"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
@@ -186,7 +187,7 @@ func (f *programFlags) checkAdmission(ctx context.Context) error {
 
 // newAccess opens the accounts, and decides who gets in without one.
 func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admission, err error) {
-	o := &access.Options{Ledger: d.newLedger(env.log), PublicURL: d.PublicURL, Providers: d.providers, Proxy: d.proxied}
+	o := &access.Options{Ledger: d.newLedger(env.log), PublicURL: d.PublicURL, Providers: d.providers, Proxy: d.proxied, PlainSignIn: d.AllowPlainSignIn}
 	if r.page {
 		if a, err = d.admit(env.ctx, o.Ledger); err != nil {
 			return nil, a, errors.Join(err, o.Close())
@@ -206,12 +207,12 @@ func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admis
 }
 
 // tellSetup prints the link that makes the first administrator, if there is none.
-func (d *daemon) tellSetup(env *environment, room *access.Room, ln net.Listener) {
+func (d *daemon) tellSetup(env *environment, room *access.Room, secure *certs.Room, ln net.Listener) {
 	link, err := room.SetupLink(env.ctx)
 	switch {
 	case err == nil:
 		// The link is below the origin, with the base path.
-		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(ownURL(addressText(ln.Addr()), "/"), "/"))
+		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(pageURL(secure, addressText(ln.Addr()), "/"), "/"))
 		fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, at %s%s\n", origin, link)
 	case !errors.Is(err, access.ErrAdministered):
 		advice := gpu.AsAdvice(err)

@@ -53,14 +53,13 @@ var lists = map[string]string{
 type accountsFlags struct {
 	URL string `name:"url" placeholder:"URL" help:"Ask the gpuwhy that is served here, with a token that may administer. By default, the command asks the gpuwhy that runs with --state-dir on this machine or, if none does, changes the accounts there itself."`
 	commonFlags
-	addressFlags
-	tokenFlags
+	clientFlags
 	stateFlags
 	accountFlags
 }
 
 func (f *accountsFlags) check() error {
-	return first(f.addressFlags.check, f.accountFlags.check, func() error { return f.stateFlags.check(true) })
+	return first(f.clientFlags.check, f.accountFlags.check, func() error { return f.stateFlags.check(true) })
 }
 
 // An accountCommand requests an action on accounts, tokens or sessions.
@@ -79,7 +78,7 @@ func (c accountCommand) Run(env *environment) error {
 // reach calls ask with a client of whoever has the accounts.
 func (f *accountsFlags) reach(env *environment, ask func(*client.Client) error) error {
 	if f.URL != "" {
-		running, err := f.tokenFlags.client(&f.addressFlags, f.URL, client.Options{Flag: "--url"})
+		running, err := f.client(f.URL, client.Options{Flag: "--url"})
 		if err != nil {
 			return err
 		}
@@ -125,7 +124,7 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 		return err
 	}
 	defer func() { err = errors.Join(err, release()) }()
-	h, end, err := app.Accounts(access.Options{Ledger: d.newLedger(env.log)}, d.installation, slog.New(warnings{env.log.Handler()}))
+	h, end, err := app.Accounts(access.Options{Ledger: d.newLedger(env.log)}, slog.New(warnings{env.log.Handler()}))
 	if err != nil {
 		return err
 	}

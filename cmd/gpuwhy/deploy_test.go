@@ -214,6 +214,11 @@ func systemdUnit(t *testing.T, name string) {
 	if err != nil || len(bytes.TrimSpace(out)) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
+	// In tenths, of ten: what the unit leaves open that systemd knows how to close.
+	const exposure = "20"
+	if out, err := exec.CommandContext(t.Context(), "systemd-analyze", "security", "--offline=true", "--threshold="+exposure, "--no-pager", unit).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
 	if !strings.Contains(text, "\nMemoryMax=512M\n") || !strings.Contains(text, "\nEnvironment=GOMEMLIMIT=400MiB\n") {
 		t.Error("its memory has no limits")
 	}

@@ -107,19 +107,18 @@ type actionCommand struct {
 	actionRequest
 	URL string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
 	commonFlags
-	addressFlags
-	tokenFlags
+	clientFlags
 }
 
 func newActionCommand(a *action.Action) actionCommand {
 	return actionCommand{actionRequest: newActionRequest(a)}
 }
 
-func (c *actionCommand) check() error { return first(c.addressFlags.check, c.actionRequest.check) }
+func (c *actionCommand) check() error { return first(c.clientFlags.check, c.actionRequest.check) }
 
 // Run requests the action, and prints what was done.
 func (c actionCommand) Run(env *environment) error {
-	running, err := c.tokenFlags.client(&c.addressFlags, c.URL, client.Options{Flag: "--url"})
+	running, err := c.client(c.URL, client.Options{Flag: "--url"})
 	if err != nil {
 		return err
 	}

@@ -299,8 +299,7 @@ func (f *priceFlags) check() error {
 // askingFlags are the flags of commands that ask about the past, or read it themselves.
 type askingFlags struct {
 	commonFlags
-	addressFlags
-	tokenFlags
+	clientFlags
 	keptFlags
 	retentionFlags
 	priceFlags
@@ -310,7 +309,7 @@ type askingFlags struct {
 }
 
 func (f *askingFlags) check() error {
-	return first(f.addressFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
+	return first(f.clientFlags.check, f.paceFlags.check, f.priceFlags.check, f.sourceFlags.check, f.retentionFlags.check,
 		func() error { return f.keptFlags.check(f.live()) })
 }
 
@@ -365,6 +364,7 @@ func (f *exportFlags) check() (err error) {
 type programFlags struct {
 	commonFlags
 	servingFlags
+	tlsFlags
 	accessFlags
 	vouchingFlags
 	paceFlags
@@ -385,10 +385,13 @@ type programFlags struct {
 func (f *programFlags) check(live bool) error {
 	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
 	if err := first(f.servingFlags.check, f.accessFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
-		f.brokerFlags.check, f.accountFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) }); err != nil {
+		f.brokerFlags.check, f.accountFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) },
+		func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {
 		return err
 	}
-	return refuse(rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
+	_, unix := serve.UnixSocket(f.address())
+	return refuse(rule{unix && f.secure(), "listen", f.Listen, "nobody can read what passes through a Unix socket: leave out --tls-cert, --tls-self-signed and --acme-domain"},
+		rule{f.FleetListen != "" && f.StateDir == "", "fleet-listen", f.FleetListen, "the fleet's server keeps keys and messages: name a folder for them with --state-dir"})
 }
 
 // serveFlags are all settings, including those of a program that reads this machine.

@@ -20,7 +20,7 @@ import (
 type healthcheckCommand struct {
 	URL string `arg:"" optional:"" help:"Where gpuwhy is served; by default, what --listen and --base-path say."`
 	commonFlags
-	addressFlags
+	reachFlags
 }
 
 // Run asks a running gpuwhy whether it is ready. A container's health check has the container's variables, but not the arguments
@@ -34,7 +34,7 @@ func (c healthcheckCommand) Run(env *environment) error {
 			return err
 		}
 		if found != &c.addressFlags {
-			err = found.ready(env.ctx, "")
+			err = (&reachFlags{*found, c.trustFlags}).ready(env.ctx, "")
 		}
 	}
 	if p, ok := errors.AsType[*client.Problem](err); ok {
@@ -47,7 +47,7 @@ func (c healthcheckCommand) Run(env *environment) error {
 }
 
 // ready asks the gpuwhy at an address, or if that is empty the one with these settings, whether it is ready.
-func (f *addressFlags) ready(ctx context.Context, address string) error {
+func (f *reachFlags) ready(ctx context.Context, address string) error {
 	const longest = 5 * time.Second
 	c, err := f.client(address, client.Options{Patience: client.Patience{Silent: longest, Working: longest, Stalled: longest}})
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // askPast writes the answer about the past from the gpuwhy at an address. If that is empty, it asks the gpuwhy with these settings or,
 // if none is running, reads its database.
 func (f *askingFlags) askPast(env *environment, address string, question client.Request, w io.Writer) error {
-	c, err := f.tokenFlags.client(&f.addressFlags, address, client.Options{Flag: "--url"})
+	c, err := f.client(address, client.Options{Flag: "--url"})
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
@@ -89,11 +90,14 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
 	}
 	share(len(d.helpers()))
+	if options.TLS, err = d.certificate(env.ctx, r.page); err != nil {
+		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close())
+	}
 	options.History = d.newHistory(r, only(in), env.log)
 	var admitted admission
 	options.Audit = d.auditOptions(env.log)
 	if options.Access, admitted, err = env.newAccess(d, r); err != nil {
-		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close(), options.History.Close())
+		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close(), options.TLS.Close(), options.History.Close())
 	}
 	a, err := app.New(options, in, env.log)
 	if err != nil {
@@ -107,12 +111,13 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 		if err := admitted.confine(ln); err != nil {
 			return errors.Join(err, ln.Close(), a.Close())
 		}
-		fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), ownURL(addressText(ln.Addr()), d.BasePath))
+		secure := app.Find[*certs.Room](a)
+		env.greet(secure, addressText(ln.Addr()), d.BasePath)
 		if f := options.Fleet; f != nil && f.Joins != "" {
 			fmt.Fprintf(env.stdout, "machines join at %s: 'gpuwhy fleet join-command NODE' prints the line for each\n", f.Joins)
 		}
 		if d.SignIn {
-			d.tellSetup(env, app.Find[*access.Room](a), ln)
+			d.tellSetup(env, app.Find[*access.Room](a), secure, ln)
 		}
 	}
 	ctx, stop := context.WithCancel(env.ctx)
@@ -150,6 +155,7 @@ func (d *daemon) options() app.Options {
 		OpenMetrics:      d.OpenMetrics,
 		StateDir:         d.StateDir,
 		Installation:     d.installation,
+		TLS:              d.certs(),
 		Export:           d.exports,
 		NotKept:          d.notKept,
 		Helpers:          d.helperCosts,

@@ -24,11 +24,10 @@ type whyCommand struct {
 	Watch bool   `help:"Keep running, and print each new answer until interrupted."`
 	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
 	readingFlags
-	addressFlags
-	tokenFlags
+	clientFlags
 }
 
-func (c *whyCommand) check() error { return first(c.readingFlags.check, c.addressFlags.check) }
+func (c *whyCommand) check() error { return first(c.readingFlags.check, c.clientFlags.check) }
 
 // said is one answer: the parts that every answer has, and the whole.
 type said struct {
@@ -137,7 +136,7 @@ const (
 
 // server returns an answerer that asks a running gpuwhy.
 func (c whyCommand) server(env *environment) (answerer, error) {
-	server, err := c.tokenFlags.client(&c.addressFlags, c.URL, client.Options{Retry: askPatient, Flag: "--url"})
+	server, err := c.client(c.URL, client.Options{Retry: askPatient, Flag: "--url"})
 	if err != nil {
 		return nil, err
 	}

@@ -22,17 +22,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
-	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Options are the settings of sign-in. The caller has checked them.
 type Options struct {
-	// PlainSignIn lets people sign in over HTTP without TLS from other machines.
-	PlainSignIn bool
 	// Ledger has the accounts and the audit. The App closes it.
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// PlainSignIn takes passwords also where others on the network could read them.
+	PlainSignIn bool
 	// Notice is what every page says of who may do what here; nil: nothing.
 	Notice *gpu.Advice
 	// Control is the socket over which commands of this machine ask, see package control; nil: there is none. The App closes it.
@@ -71,8 +70,6 @@ type Config struct {
 	Options
 	// Address is where the program is reached.
 	Address serve.Address
-	// Installation is the installation of the program, for the names of cookies; nil without one.
-	Installation *state.Installed
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Revoke ends the open sockets of principals for whom is returns true.
@@ -87,6 +84,7 @@ type Room struct {
 	ledger   *ledger.View  // which is cfg.Ledger, too
 	keyed    chan struct{} // has a value after somebody came with a session or a token
 	base     string        // the base path without a slash at its end
+	shared   share         // for the names of cookies
 	manager  *scs.SessionManager
 	hasher   *hasher
 	tokens   *tokenWay

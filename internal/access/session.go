@@ -31,26 +31,9 @@ const (
 	longestAgent = 200
 )
 
-// cookieName is the name of the cookie with the session. Browsers take a name that begins with __Host- from this very host alone, over TLS
-// and without a path. Else several gpuwhy on one host share cookies, so the name has the installation's ID.
-func cookieName(secure bool, basePath, installation string) string {
-	switch {
-	case secure && strings.Trim(basePath, "/") == "":
-		return "__Host-gpuwhy"
-	case secure:
-		return "__Secure-gpuwhy-" + installation
-	default:
-		return "gpuwhy-" + installation
-	}
-}
-
 // cookie is the name of one of the cookies, as a request has it.
 func (r *Room) cookie(request *http.Request, what string) string {
-	installation := ""
-	if i, err := r.cfg.Installation.Installation(); err == nil { // else there is none yet, and cookies end with the program
-		installation = i.ID
-	}
-	return cookieName(r.secure(request), r.base, installation) + what
+	return cookieName(r.secure(request), r.base, r.shared.of(request.Context(), r.ledger)) + what
 }
 
 // secure reports whether the browser of a request speaks TLS.

@@ -231,7 +231,12 @@ func (v *visitor) socket() auth.Principal {
 	return p
 }
 
-func (v *visitor) session() string { return v.cookies["gpuwhy-"] }
+func (v *visitor) session() string { return v.cookies[v.r.cookieName("")] }
+
+// cookieName is the name of a cookie of a browser of this machine.
+func (r *rig) cookieName(what string) string {
+	return cookieName(false, r.base, r.shared.of(r.t.Context(), r.Room.ledger)) + what
+}
 
 var tags = regexp.MustCompile(`(?s)<head>.*</head>|<[^>]*>`)
 
@@ -380,12 +385,12 @@ func TestFixation(t *testing.T) {
 	r.add("ann", good, Viewer)
 	r.add("eve", other, Viewer)
 	v := r.visitor()
-	v.cookies["gpuwhy-"] = "chosen-by-somebody-else"
+	v.cookies[r.cookieName("")] = "chosen-by-somebody-else"
 	if v.in("ann", good); v.session() == "chosen-by-somebody-else" {
 		t.Error("the session has the ID that the browser came with")
 	}
 	first := *v
-	first.cookies = map[string]string{"gpuwhy-": v.session()}
+	first.cookies = map[string]string{r.cookieName(""): v.session()}
 	v.socket()
 	if v.in("eve", other); v.session() == first.session() || first.who() != (auth.Principal{}) || len(r.sockets) > 0 {
 		t.Error("the session from before signing in is still one")
@@ -400,7 +405,7 @@ func TestSignOut(t *testing.T) {
 	r.add("ann", good, Viewer)
 	v := r.visitor().in("ann", good)
 	stolen := *v
-	stolen.cookies = map[string]string{"gpuwhy-": v.session()}
+	stolen.cookies = map[string]string{r.cookieName(""): v.session()}
 	v.socket()
 	if w := v.post("/sign-out"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in?why=out" {
 		t.Errorf("%d %s", w.Code, w.Header())
@@ -443,9 +448,9 @@ func TestBruteForce(t *testing.T) {
 	}
 	elsewhere.in("bob", other)
 	again := *owner
-	again.cookies = map[string]string{"gpuwhy--device": owner.cookies["gpuwhy--device"]}
+	again.cookies = map[string]string{r.cookieName("-device"): owner.cookies[r.cookieName("-device")]}
 	again.in("ann", good) // the browser has signed in before
-	again.cookies = map[string]string{"gpuwhy--device": owner.cookies["gpuwhy--device"]}
+	again.cookies = map[string]string{r.cookieName("-device"): owner.cookies[r.cookieName("-device")]}
 	for range freeFailures {
 		fail(&again, "ann")
 	}
@@ -714,7 +719,7 @@ func TestFewSessions(t *testing.T) {
 		}
 		if first == nil {
 			first = r.visitor()
-			first.cookies["gpuwhy-"] = w.Result().Cookies()[0].Value
+			first.cookies[r.cookieName("")] = w.Result().Cookies()[0].Value
 		}
 	}
 	all, err := sessions.list(t.Context(), r.ledger, id)
@@ -859,7 +864,7 @@ func TestPlainPasswords(t *testing.T) {
 		t.Errorf("a proxy without TLS: %d", w.Code)
 	}
 	v.header.Set("X-Forwarded-Proto", "https")
-	if v.in("ann", good); v.cookies["__Host-gpuwhy"] == "" {
+	if v.in("ann", good); v.cookies["__Host-"+proxied.cookieName("")] == "" {
 		t.Errorf("the cookies are %v", v.cookies)
 	}
 }
@@ -922,7 +927,7 @@ func TestAStolenLedger(t *testing.T) {
 		t.Fatal(items, err)
 	}
 	thief := r.visitor()
-	thief.cookies["gpuwhy-"] = items[0].ID
+	thief.cookies[r.cookieName("")] = items[0].ID
 	if p := thief.who(); p != (auth.Principal{}) {
 		t.Errorf("the hash of a session is a session: %+v", p)
 	}

@@ -162,17 +162,6 @@ func refuse(w http.ResponseWriter, request *http.Request, err error, page func(v
 	return serve.RefuseWith(w, request, err, page(views.Trouble{What: advice.What, Try: advice.Try}))
 }
 
-// plainSignIn refuses secrets that would cross a network for everybody to read.
-func (r *Room) plainSignIn(request *http.Request) error {
-	if r.cfg.PlainSignIn || r.secure(request) || r.cfg.Address.TrustedProxies.Client(request).IsLoopback() {
-		return nil
-	}
-	return errPlain
-}
-
-var errPlain = serve.Refuse(http.StatusForbidden, "a password would cross the network unencrypted",
-	"open gpuwhy over HTTPS: see --tls-cert, --tls-self-signed and --trusted-proxy; or start it with --allow-plain-sign-in on a network that you trust")
-
 func (s *Site) signInView(request *http.Request, code bool) views.SignInPage {
 	query := request.URL.Query()
 	p := views.SignInPage{

@@ -13,16 +13,15 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
-	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Accounts returns the addresses of accounts, tokens, sessions and the audit alone, for commands that change them while no program runs. It is a
 // program without readings: the same actions are done by the same code, and recorded. Whoever asks is in the context of the request.
-func Accounts(opt access.Options, installation *state.Installed, log *slog.Logger) (_ http.Handler, end func() error, err error) {
+func Accounts(opt access.Options, log *slog.Logger) (_ http.Handler, end func() error, err error) {
 	host := part.Host{Clock: clock.Program(), Log: log}
 	recorded := audit.New(audit.Config{Host: host, Ledger: opt.Ledger, Read: func() map[string]string { return nil }})
 	room := access.New(access.Config{
-		Host: host, Options: opt, Installation: installation, Audit: recorded.Append, Revoke: func(func(auth.Principal) bool) {},
+		Host: host, Options: opt, Audit: recorded.Append, Revoke: func(func(auth.Principal) bool) {},
 	})
 	kit := serve.NewKit(serve.Settings{
 		Monitor: contract.Monitor{}, Hub: serve.Still{}, Address: serve.Address{Listen: "127.0.0.1:0"}, Clock: host.Clock, Log: log,

@@ -6,13 +6,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +27,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/audit"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/clusters"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
@@ -78,6 +79,9 @@ type Options struct {
 	// Audit says how who did what is recorded, in the ledger of Access.
 	Audit audit.Options
 
+	// TLS has the certificate of the page; nil: it is served without TLS. The App closes it.
+	TLS *certs.Options
+
 	Export []export.Destination // where series are sent; none: nowhere
 
 	Goodbye time.Duration // how long viewers and unfinished answers have at the end, 1 s by default
@@ -104,7 +108,7 @@ const TryStateDir = "give gpuwhy its own folder with --state-dir, or set --state
 func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, reading.CloseAll(inputs), opt.History.Close(), opt.Fleet.Close(), opt.Access.Close())
+			err = errors.Join(err, reading.CloseAll(inputs), opt.History.Close(), opt.Fleet.Close(), opt.Access.Close(), opt.TLS.Close())
 		}
 	}()
 	a := &App{clock: opt.Clock, keeper: state.New()}
@@ -177,12 +181,20 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	if opt.Access != nil {
 		recorded := audit.New(audit.Config{Host: host, Options: opt.Audit, Ledger: opt.Access.Ledger, Read: a.settings})
 		a.parts = append(a.parts, recorded, access.New(access.Config{
-			Host: host, Options: *opt.Access, Address: opt.Address, Installation: opt.Installation, Audit: recorded.Append, Revoke: a.Hub.Revoke,
+			Host: host, Options: *opt.Access, Address: opt.Address, Audit: recorded.Append, Revoke: a.Hub.Revoke,
 		}))
 		if ln := opt.Access.Control; ln != nil {
 			a.parts = append(a.parts, &controlled{ln, strings.TrimSuffix(opt.BasePath, "/"), a.Handler, log})
 		}
 		record = recorded
+	}
+	if opt.TLS != nil {
+		secure, err := certs.New(certs.Config{Host: host, Options: *opt.TLS, Files: opt.files(), Names: opt.names()})
+		if err != nil {
+			return nil, err
+		}
+		opt.AllowHosts = append(slices.Clone(opt.AllowHosts), secure.Hosts()...)
+		a.parts = append(a.parts, secure)
 	}
 	kit := serve.NewKit(serve.Settings{
 		Monitor: a.viewers.current(), Hub: a.Hub, Live: a.viewers.live, Address: opt.Address, Clock: opt.Clock, Log: log,
@@ -200,6 +212,30 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	a.Hub.Accept(a.socketActs()...)
 	a.keep(&opt, log)
 	return a, a.serve(kit, opt.MaxViewers)
+}
+
+// files has the files of the state directory; nil without one.
+func (o *Options) files() state.Files {
+	switch {
+	case o.StateDir == "":
+		return nil
+	case o.Files != nil:
+		return o.Files
+	default:
+		return state.Folder(o.StateDir)
+	}
+}
+
+// names are those of this machine that people know, as far as this program knows them.
+func (o *Options) names() []string {
+	var names []string
+	if o.Hostname != "" {
+		names = append(names, o.Hostname, o.Hostname+".local")
+	}
+	if host, _, err := net.SplitHostPort(o.Listen); err == nil {
+		names = append(names, host)
+	}
+	return append(names, o.AllowHosts...)
 }
 
 // several reports whether there may be more than one node.
@@ -363,10 +399,7 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 		if ln == nil { // nobody is to look here
 			return nil
 		}
-		if err := a.viewers.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve: %w", err)
-		}
-		return nil
+		return a.viewers.serve(ln)
 	})
 	g.Go(func() error {
 		<-ctx.Done()

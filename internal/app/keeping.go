@@ -19,14 +19,11 @@ import (
 func (a *App) keep(opt *Options, log *slog.Logger) {
 	k := a.keeper
 	k.Origin, k.Log, k.Hold = a.nodes.Origin(), log, a.hold
-	if opt.StateDir == "" {
+	files := opt.files()
+	if files == nil {
 		return
 	}
 	k.Node = a.nodes.Only()
-	var files state.Files = state.Folder(opt.StateDir)
-	if opt.Files != nil {
-		files = opt.Files
-	}
 	k.Shelf = files
 	for p := range offers[part.Shelver](a) {
 		k.Shelf = p.Shelf(files)

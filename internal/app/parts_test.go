@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
@@ -66,6 +67,7 @@ func whole(t *testing.T) (Options, []*reading.Inputs) {
 		History: &past.Options{Store: storetest.NewModel(), Retention: store.Retention{}, Outbox: deliver.NewOutbox(deliver.OutboxConfig{Log: log}), Collects: true},
 		Fleet:   &fleet.Options{Bus: carries, Publishes: true, Shows: true},
 		Export:  []export.Destination{{}},
+		TLS:     &certs.Options{SelfSigned: true},
 	}, []*reading.Inputs{{Node: "box", Origin: "auto", Sources: []sampler.Source{machines[0]}}}
 }
 
@@ -106,6 +108,7 @@ func TestWhatEachPartOffers(t *testing.T) {
 		"state: run, health, measure",
 		"helpers: measure",
 		"export: follow, run, health, measure",
+		"tls: run, reload, health, close",
 		"now: routes, documents",
 		"past: routes",
 		"forecast: routes",

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/audit"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
@@ -71,11 +72,18 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	if room := Find[*access.Room](a); room != nil {
 		cfg.Identifier, cfg.SignIn = room, access.SignInPath
 	}
+	secure := Find[*certs.Room](a)
+	if secure != nil {
+		cfg.Proven = secure.Proven
+	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {
 		return err
 	}
-	a.viewers.routes, a.viewers.server = s, s.HTTPServer()
+	a.viewers.routes, a.viewers.server, a.viewers.secure, a.viewers.plain = s, s.HTTPServer(), secure, serve.HTTPServer(nil, kit.Log)
+	if secure != nil {
+		a.viewers.server.TLSConfig = secure.TLS()
+	}
 	a.viewers.server.ConnContext = peer.NewContext
 	return nil
 }

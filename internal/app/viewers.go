@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"runtime"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -31,6 +34,8 @@ type viewers struct {
 	live    *live.Feed
 	routes  *serve.Server
 	server  *http.Server
+	secure  *certs.Room             // nil: without TLS
+	plain   *http.Server            // leads to TLS, where there is a listener for it
 	current func() contract.Monitor // what answers say of the program now
 	clock   clock.Clock
 	log     *slog.Logger
@@ -134,6 +139,29 @@ func (v *viewers) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, e
 	return json.Marshal(contract.NewGPUStatus(v.current().Of(newest), newest, encoded, v.clock.Now()))
 }
 
+// serve answers those who connect, until shutdown.
+func (v *viewers) serve(ln net.Listener) error {
+	if v.secure == nil {
+		return served(v.server.Serve(ln))
+	}
+	var g errgroup.Group
+	g.Go(func() error { return served(v.server.ServeTLS(hub.Listen(ln), "", "")) })
+	if plain := v.secure.Redirect(); plain != nil {
+		_, port, _ := net.SplitHostPort(ln.Addr().String())
+		v.plain.Handler = v.secure.Plain(v.routes.Redirect(port))
+		g.Go(func() error { return served(v.plain.Serve(plain)) })
+	}
+	return g.Wait()
+}
+
+// served is the error of a server that nobody has ended.
+func served(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve: %w", err)
+}
+
 // shutdown says goodbye, and waits for requests to end.
 func (v *viewers) shutdown(ctx context.Context) error {
 	close(v.ending)
@@ -147,12 +175,14 @@ func (v *viewers) shutdown(ctx context.Context) error {
 		v.hub.Wait()
 		return nil
 	})
-	g.Go(func() error {
-		if err := v.server.Shutdown(ctx); err != nil {
-			v.log.Debug("answers were cut off", "err", err)
-			return v.server.Close()
-		}
-		return nil
-	})
+	for _, server := range []*http.Server{v.server, v.plain} {
+		g.Go(func() error {
+			if err := server.Shutdown(ctx); err != nil {
+				v.log.Debug("answers were cut off", "err", err)
+				return server.Close()
+			}
+			return nil
+		})
+	}
 	return g.Wait()
 }

@@ -5,6 +5,8 @@ package bench
 import (
 	"bytes"
 	"compress/flate"
+	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,6 +30,7 @@ type crowdConfig struct {
 	Viewers    int
 	Does       string
 	Deflate    bool   // take compressed messages
+	TLS        bool   // encrypt; only for viewers that read
 	Delta      bool   // take patches
 	Header     string // whole lines that requests for the path have beside Host
 	Again      bool   // ask for the path if it has changed
@@ -99,6 +102,7 @@ type crowd struct {
 // A viewer is one connection, with its position in the stream.
 type viewer struct {
 	fd     int
+	conn   net.Conn // over TLS, where there is no fd
 	stream stream
 	asked  time.Time // zero if no answer is awaited
 	rest   int       // bytes of an answer of HTTP that have not come
@@ -166,6 +170,9 @@ func (c *crowd) command(words []string) (any, error) {
 
 // connect connects viewer i.
 func (c *crowd) connect(i int) error {
+	if c.TLS {
+		return c.connectTLS(i)
+	}
 	fd, rest, err := c.dial(i)
 	if err != nil {
 		return err
@@ -214,30 +221,94 @@ func (c *crowd) dial(i int) (fd int, rest []byte, err error) {
 	if !isViewer(c.Does) {
 		return fd, nil, unix.SetNonblock(fd, true)
 	}
+	rest, err = c.upgrade(socket(fd))
+	if err != nil {
+		return 0, nil, err
+	}
+	return fd, rest, unix.SetNonblock(fd, true)
+}
+
+// socket reads and writes a socket that blocks.
+type socket int
+
+func (s socket) Read(p []byte) (int, error)  { return unix.Read(int(s), p) }
+func (s socket) Write(p []byte) (int, error) { return unix.Write(int(s), p) }
+
+// upgrade makes a connection one of a viewer, and returns the bytes after the answer.
+func (c *crowd) upgrade(conn io.ReadWriter) (rest []byte, err error) {
 	request := "GET " + c.Path + " HTTP/1.1\r\nHost: " + c.Addr + "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 	if c.Deflate {
 		request += offer
 	}
 	request += "\r\n"
-	if _, err := unix.Write(fd, []byte(request)); err != nil {
-		return 0, nil, fmt.Errorf("handshake: %w", err)
+	if _, err := io.WriteString(conn, request); err != nil {
+		return nil, fmt.Errorf("handshake: %w", err)
 	}
 	buf := make([]byte, 4096)
 	for have := 0; ; {
-		n, err := unix.Read(fd, buf[have:])
+		n, err := conn.Read(buf[have:])
 		if err != nil || n == 0 {
-			return 0, nil, fmt.Errorf("handshake: %d bytes, %w", n, err)
+			return nil, fmt.Errorf("handshake: %d bytes, %w", n, err)
 		}
 		have += n
 		head, rest, whole := bytes.Cut(buf[:have], []byte("\r\n\r\n"))
 		switch {
 		case whole && !bytes.HasPrefix(head, []byte("HTTP/1.1 101 ")):
-			return 0, nil, fmt.Errorf("handshake: %.200s", buf[:have])
+			return nil, fmt.Errorf("handshake: %.200s", buf[:have])
 		case whole:
-			return fd, rest, unix.SetNonblock(fd, true)
+			return rest, nil
 		}
 	}
+}
+
+// connectTLS connects viewer i over TLS. A goroutine reads what it gets.
+func (c *crowd) connectTLS(i int) error {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, byte(1+i>>16), byte(i>>8), byte(i))}}
+	conn, err := (&tls.Dialer{NetDialer: &dialer, Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(context.Background(), "tcp", c.Addr)
+	if err != nil {
+		return err
+	}
+	rest, err := c.upgrade(conn)
+	if err != nil {
+		return err
+	}
+	v := &viewer{conn: conn}
+	c.mu.Lock()
+	c.viewers = append(c.viewers, v)
+	err = c.feed(v, rest)
+	c.mu.Unlock()
+	go func() {
+		buf := make([]byte, 16<<10)
+		for {
+			n, err := conn.Read(buf)
+			c.mu.Lock()
+			switch {
+			case v.closed:
+			case err != nil:
+				c.leave(v)
+			default:
+				if err := c.feed(v, buf[:n]); err != nil {
+					panic(err)
+				}
+			}
+			closed := v.closed
+			c.mu.Unlock()
+			if closed {
+				return
+			}
+		}
+	}()
+	return err
+}
+
+// write sends a few bytes, which the connection takes at once.
+func (v *viewer) write(p []byte) {
+	if v.conn != nil {
+		_, _ = v.conn.Write(p)
+		return
+	}
+	_, _ = unix.Write(v.fd, p)
 }
 
 // read reads from all sockets that have data, until it fails.
@@ -276,7 +347,11 @@ func (c *crowd) read() error {
 func (c *crowd) leave(v *viewer) {
 	v.closed = true
 	c.ended++
-	_ = unix.Close(v.fd)
+	if v.conn != nil {
+		_ = v.conn.Close()
+	} else {
+		_ = unix.Close(v.fd)
+	}
 	c.came.Broadcast()
 }
 
@@ -301,7 +376,7 @@ func (c *crowd) feed(v *viewer, p []byte) error {
 				continue
 			}
 			pong := append([]byte{0x8a, 0x80 | byte(len(begin)), 0, 0, 0, 0}, begin...)
-			_, _ = unix.Write(v.fd, pong) // the connection's end is seen when it is read
+			v.write(pong) // the connection's end is seen when it is read
 		case 0x8:
 			c.leave(v)
 			return nil

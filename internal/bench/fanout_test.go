@@ -28,8 +28,12 @@ type side struct {
 	bytes   int       // of a message
 }
 
-// deflated is the suffix of a kind whose viewers accept compressed messages.
-const deflated = "-deflated"
+const (
+	// encrypted is the suffix of a kind whose connections are TLS.
+	encrypted = "-tls"
+	// deflated is the suffix of a kind whose viewers accept compressed messages. It comes after the other.
+	deflated = "-deflated"
+)
 
 // gather starts a server and connects viewers to it.
 func gather(tb testing.TB, kind string, viewers, size int) *side {
@@ -53,7 +57,7 @@ func gather(tb testing.TB, kind string, viewers, size int) *side {
 func (s *side) crowd(viewers int, does string) *process {
 	s.server.tb.Helper()
 	var connected int
-	cfg := crowdConfig{Addr: s.addr, Path: "/ws", Viewers: viewers, Does: does, Deflate: strings.HasSuffix(s.kind, deflated)}
+	cfg := crowdConfig{Addr: s.addr, Path: "/ws", Viewers: viewers, Does: does, Deflate: strings.HasSuffix(s.kind, deflated), TLS: strings.Contains(s.kind, encrypted)}
 	return begin(s.server.tb, role{Crowd: &cfg}, &connected)
 }
 
@@ -116,10 +120,21 @@ func fanOut(tb testing.TB, kinds []string, viewers, size, rounds, messages int) 
 // benchmarkFanOut reports fanOut's measurements, each server relative to the raw one.
 func benchmarkFanOut(b *testing.B, viewers, size int) {
 	b.Helper()
-	kinds := []string{kindRaw, kindRaw + deflated, kindNaive, kindHub, kindHub + deflated}
+	benchmarkKinds(b, []string{kindRaw, kindRaw + deflated, kindNaive, kindHub, kindHub + deflated}, viewers, size)
+}
+
+// benchmarkTLS is benchmarkFanOut over TLS, where a server encrypts a message for each viewer.
+func benchmarkTLS(b *testing.B, viewers, size int) {
+	b.Helper()
+	benchmarkKinds(b, []string{kindRaw + encrypted, kindHub + encrypted, kindRaw + encrypted + deflated, kindHub + encrypted + deflated}, viewers, size)
+}
+
+// benchmarkKinds reports the measurements of fanOut, each server relative to the first.
+func benchmarkKinds(b *testing.B, kinds []string, viewers, size int) {
+	b.Helper()
 	b.Run(fmt.Sprintf("viewers=%d/kB=%d", viewers, size/1000), func(b *testing.B) {
 		sides := fanOut(b, kinds, viewers, size, 5, max(5, 20_000/viewers))
-		raw := sides[kindRaw]
+		raw := sides[kinds[0]]
 		for _, kind := range kinds {
 			b.Run("server="+kind, func(b *testing.B) {
 				s := sides[kind]
@@ -143,6 +158,13 @@ func benchmarkFanOut(b *testing.B, viewers, size int) {
 func BenchmarkFanOut(b *testing.B) {
 	for _, size := range []int{16_000, 57_000} {
 		benchmarkFanOut(b, 1000, size)
+	}
+}
+
+// BenchmarkTLS is BenchmarkFanOut over TLS.
+func BenchmarkTLS(b *testing.B) {
+	for _, size := range []int{16_000, 57_000} {
+		benchmarkTLS(b, 1000, size)
 	}
 }
 

@@ -21,6 +21,13 @@ func BenchmarkFanOutFull(b *testing.B) {
 	}
 }
 
+// BenchmarkTLSFull is BenchmarkTLS with 5,000 viewers and other sizes of messages.
+func BenchmarkTLSFull(b *testing.B) {
+	for _, size := range []int{2000, 16_000, 57_000} {
+		benchmarkTLS(b, 5000, size)
+	}
+}
+
 // BenchmarkFleetFull is BenchmarkFleet and BenchmarkFleetUnseen with 10,000 nodes.
 func BenchmarkFleetFull(b *testing.B) {
 	b.Run("seen", func(b *testing.B) { benchmarkFleet(b, 1000, 10_000) })

@@ -7,6 +7,7 @@ import (
 	"compress/flate"
 	"context"
 	"crypto/sha1"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -32,8 +33,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -71,6 +74,15 @@ func runServer(kind string, size int) error {
 		return err
 	}
 	padding() // part of what the server takes without viewers
+	address := listener.Addr().String()
+	kind, encrypts := strings.CutSuffix(kind, encrypted)
+	if encrypts {
+		room, err := certs.New(certs.Config{Host: part.Host{Log: slog.New(slog.DiscardHandler)}, Options: certs.Options{SelfSigned: true}})
+		if err != nil {
+			return err
+		}
+		listener = tls.NewListener(hub.Listen(listener), room.TLS())
+	}
 	var publish publisher
 	switch kind {
 	case kindRaw:
@@ -86,7 +98,7 @@ func runServer(kind string, size int) error {
 	default:
 		return fmt.Errorf("there is no server %q", kind)
 	}
-	return converse(hello{listener.Addr().String()}, func(words []string) (any, error) {
+	return converse(hello{address}, func(words []string) (any, error) {
 		switch words[0] {
 		case "publish": // SIZE
 			size, err := number(words, 1)

@@ -95,12 +95,6 @@ func addressOf(text string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
-// Secure reports whether the client of a request speaks TLS: with this program, or with a trusted proxy that says so in
-// X-Forwarded-Proto.
-func (p Proxies) Secure(r *http.Request) bool {
-	return r.TLS != nil || p.contains(addressOf(r.RemoteAddr)) && strings.EqualFold(strings.TrimSpace(r.Header.Get("X-Forwarded-Proto")), "https")
-}
-
 // Household is what counts as one client: an address of IPv4, and of IPv6 the network of 64 bits that
 // one household, or one machine, has all to itself.
 func Household(address netip.Addr) netip.Prefix {
@@ -117,3 +111,34 @@ func Household(address netip.Addr) netip.Prefix {
 
 // Trusts reports whether a trusted proxy sent a request.
 func (p Proxies) Trusts(r *http.Request) bool { return p.contains(addressOf(r.RemoteAddr)) }
+
+// Secure reports whether nobody between the client and this machine can read a request: its connection is TLS, or it comes from a
+// trusted proxy which says so in X-Forwarded-Proto. If several proxies have written that header, each of them must have said https.
+func (p Proxies) Secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	said := r.Header["X-Forwarded-Proto"]
+	if len(said) == 0 || !p.Trusts(r) {
+		return false
+	}
+	for _, line := range said {
+		for scheme := range strings.SplitSeq(line, ",") {
+			if !strings.EqualFold(strings.TrimSpace(scheme), "https") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// aboutClients are headers in which proxies say something of their clients.
+var aboutClients = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+
+// Direct reports whether a request was sent on this machine and to a name of this machine alone, such as localhost, with no proxy that
+// says so of itself between them.
+func Direct(r *http.Request) bool {
+	name, address := HostName(r.Host)
+	local := address.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
+	return local && addressOf(r.RemoteAddr).IsLoopback() && !slices.ContainsFunc(aboutClients, func(header string) bool { return r.Header[header] != nil })
+}

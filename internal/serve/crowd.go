@@ -3,6 +3,7 @@ package serve
 import (
 	"bufio"
 	"cmp"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
@@ -95,8 +96,11 @@ func (e *entering) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	e.handedOver = true
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		return &viewerTCP{tcp, e.leave}, buffered, nil
+	switch c := conn.(type) {
+	case *net.TCPConn:
+		return &viewerTCP{c, e.leave}, buffered, nil
+	case *tls.Conn:
+		return &viewerTLS{c, e.leave}, buffered, nil
 	}
 	return &viewerConn{conn, e.leave}, buffered, nil
 }
@@ -123,6 +127,18 @@ type viewerTCP struct {
 func (c *viewerTCP) Close() error {
 	c.leave()
 	return c.TCPConn.Close()
+}
+
+// viewerTLS is a viewer's encrypted connection.
+type viewerTLS struct {
+	*tls.Conn
+	leave func()
+}
+
+// Close implements [net.Conn]. A WebSocket has its own goodbye. That of TLS would wait up to 5 s for a client that reads nothing.
+func (c *viewerTLS) Close() error {
+	c.leave()
+	return c.NetConn().Close()
 }
 
 func tooManyViewers(client netip.Addr, most int) error {

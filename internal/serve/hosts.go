@@ -17,7 +17,7 @@ import (
 // rebinding). But it can't make a browser send another name, or an IP address.
 type hostRules struct {
 	anyAddress bool     // it listens on all addresses: each may be ours
-	names      []string // names and addresses as hostName writes them; "*.name" stands for all below it
+	names      []string // names and addresses as HostName writes them; "*.name" stands for all below it
 	// last was allowed before: most requests are for the same.
 	last atomic.Pointer[string]
 }
@@ -46,11 +46,11 @@ func (h *hostRules) addOwn(listen, hostname string) error {
 	if err != nil {
 		return err
 	}
-	name, address := hostName(host)
+	name, address := HostName(host)
 	h.anyAddress = host == "" || address.IsUnspecified()
 	if !h.anyAddress {
 		h.names = append(h.names, name)
-	} else if name, _ := hostName(hostname); name != "" {
+	} else if name, _ := HostName(hostname); name != "" {
 		h.names = append(h.names, name, name+".local") // the second is its name in multicast DNS
 	}
 	return nil
@@ -82,10 +82,10 @@ func ParseHosts(list []string) ([]string, error) {
 	return names, nil
 }
 
-// hostName returns the host of "host:port" in the form in which hosts are compared:
+// HostName returns the host of "host:port" in the form in which hosts are compared:
 // in lower case, without brackets and without the dot of the root. If the host is
 // an address, it returns that too.
-func hostName(hostport string) (string, netip.Addr) {
+func HostName(hostport string) (string, netip.Addr) {
 	host := hostport
 	if h, _, err := net.SplitHostPort(hostport); err == nil {
 		host = h
@@ -113,7 +113,7 @@ func (h *hostRules) allowed(hostport string) bool {
 }
 
 func (h *hostRules) check(hostport string) bool {
-	host, address := hostName(hostport)
+	host, address := HostName(hostport)
 	return address.IsLoopback() || address.IsValid() && h.anyAddress || slices.ContainsFunc(h.names, func(name string) bool {
 		domain, below := strings.CutPrefix(name, "*")
 		return host == name || below && len(host) > len(domain) && strings.HasSuffix(host, domain)
@@ -121,7 +121,7 @@ func (h *hostRules) check(hostport string) bool {
 }
 
 func foreignHost(host string) error {
-	name, _ := hostName(host)
+	name, _ := HostName(host)
 	if name == "" {
 		return Refuse(http.StatusMisdirectedRequest, "the request names no host", "send a Host header")
 	}

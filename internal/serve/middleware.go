@@ -1,7 +1,10 @@
 package serve
 
 import (
+	"context"
+	stdlog "log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -35,13 +38,26 @@ func HTTPServer(h http.Handler, log *slog.Logger) *http.Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          slog.NewLogLogger(log.With("part", "http").Handler(), slog.LevelWarn),
+		ErrorLog:          stdlog.New(serverLog{log.With("part", "http")}, "", 0),
 	}
+}
+
+// serverLog writes what a server says of itself.
+type serverLog struct{ log *slog.Logger }
+
+// Write logs a line as a warning, but of failed handshakes, which anybody can cause, only for those who look for something.
+func (l serverLog) Write(line []byte) (int, error) {
+	level, text := slog.LevelWarn, strings.TrimSuffix(string(line), "\n")
+	if strings.HasPrefix(text, "http: TLS handshake error") {
+		level = slog.LevelDebug
+	}
+	l.log.Log(context.Background(), level, text)
+	return len(line), nil
 }
 
 // wrap puts the middleware in front of the routes; the first is the outermost.
 func (s *Server) wrap(routes http.Handler) http.Handler {
-	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.allowOrigins(s.cross.Handler(s.identify(s.notice(routes)))))))))
+	return limitBody(s.watch(securityHeaders(plainHost(s.checkHost(s.encryptAlways(s.allowOrigins(s.cross.Handler(s.identify(s.notice(routes))))))))))
 }
 
 // An Identifier decides who makes a request. It alone does.
@@ -204,4 +220,45 @@ func (s *Server) allowOrigins(next http.Handler) http.Handler {
 		ExposedHeaders:  []string{"ETag", "Retry-After"},
 		MaxAge:          600, // seconds
 	}).Handler(next)
+}
+
+// hstsAge is for how long a browser uses nothing but TLS for a name: a day, so that nobody is locked out for longer by a mistake.
+var hstsAge = []string{"max-age=86400"}
+
+// encryptAlways has browsers use TLS for a name from then on (HSTS, RFC 6797) where that can lock nobody out: a public authority vouches for
+// the name, and this is its usual port. At another port, other programs may use the name without TLS.
+func (s *Server) encryptAlways(next http.Handler) http.Handler {
+	if s.cfg.Proven == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil {
+			name, address := HostName(r.Host)
+			_, port, _ := net.SplitHostPort(r.Host)
+			if !address.IsValid() && (port == "" || port == "443") && s.cfg.Proven(name) {
+				w.Header()["Strict-Transport-Security"] = hstsAge
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Redirect returns a handler for requests without TLS, which leads to the same address over TLS at that port.
+func (s *Server) Redirect(port string) http.Handler {
+	return securityHeaders(s.checkHost(s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		name, address := HostName(r.Host)
+		if address.Is6() {
+			name = "[" + name + "]"
+		}
+		if port != "443" {
+			name += ":" + port
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			return Refuse(http.StatusForbidden, "this port only leads to https", "send the request to https://"+name+s.kit.Root())
+		}
+		target := url.URL{Scheme: "https", Host: name, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery}
+		w.Header()["Cache-Control"] = []string{"no-store"}
+		http.Redirect(w, r, target.String(), http.StatusTemporaryRedirect)
+		return nil
+	})))
 }

@@ -31,6 +31,8 @@ type Config struct {
 	Watch   Watch        // nil: nobody wants to know
 	// Identifier decides who makes a request; nil: [Owner].
 	Identifier Identifier
+	// Proven reports whether everybody's browser accepts the certificate for a name; nil: for none.
+	Proven func(host string) bool
 	// SignIn is the path of the page to sign in, below the base path, to which browsers are led that ask for more than anyone may see;
 	// empty: there is none. It gets the path that was asked for as its parameter "to".
 	SignIn string

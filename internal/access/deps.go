@@ -1,5 +1,0 @@
-package access
-
-import (
-	_ "golang.org/x/crypto/acme/autocert"
-)
