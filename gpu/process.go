@@ -41,7 +41,11 @@ type ProcessFacts struct {
 	// own user's notebooks, /proc/<pid>/environ. NotPermitted if gpuwhy may not show it,
 	// NotReported without a command line, as for kernel threads.
 	Program Reading[string]
-	Command Reading[string]    // the command line; NotPermitted if gpuwhy may not show it
+	Command Reading[string] // the command line; NotPermitted if gpuwhy may not show it
+	// Private is the whole command line without secrets, for the process's own user and for administrators who ask for it, where
+	// Command is not permitted; empty if it can't be read or is to be shown to nobody. It stays in the program that read it: nothing
+	// writes it to a file or sends it to another program.
+	Private string             `record:"-"`
 	Started Reading[time.Time] // whole clock ticks (10 ms), UTC
 	CPU     Reading[Percent]   // of one core, since the last reading; may exceed 100
 	RSS     Reading[Bytes]     // resident memory

@@ -41,8 +41,10 @@ func (f filler) fill(v reflect.Value) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		for _, field := range v.Fields() {
-			f.fill(field)
+		for t, field := range v.Fields() {
+			if t.Tag.Get("record") != "-" {
+				f.fill(field)
+			}
 		}
 	case reflect.Slice:
 		v.Set(reflect.MakeSlice(v.Type(), f.IntN(3), 3))

@@ -307,7 +307,7 @@ func structReader(t reflect.Type) readFunc {
 	}
 	fields := map[string]field{}
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() {
+		if f := t.Field(i); f.IsExported() && f.Tag.Get("record") != "-" {
 			fields[f.Name] = field{i, readerOf(f.Type)}
 		}
 	}

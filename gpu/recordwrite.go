@@ -114,6 +114,9 @@ func structWriter(t reflect.Type) writeFunc {
 	var fields []field
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Tag.Get("record") == "-" { // it stays in this program
+			continue
+		}
 		if !f.IsExported() {
 			return func(b []byte, _ reflect.Value) ([]byte, error) {
 				return b, fmt.Errorf("%s.%s is not exported, and can't be written", t, f.Name)

@@ -78,7 +78,7 @@ func (f *frame) packetOf(v view, filter *filter) (packet, error) {
 			keep = filter.keeps
 		}
 		f.hub.counts.encodings.Add(1)
-		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment, v.audience, keep))
+		data, err := f.hub.encoding.encoded(f.hub.cfg.Encode(f.moment.For(v.audience), v.audience, keep))
 		if err != nil {
 			f.failed.Store(true)
 			return packet{}, err

@@ -178,7 +178,7 @@ func (s *state) frame(node string) *frame {
 
 // data returns the data of a node's newest gpu_status_update; it may be nil.
 func (s *state) data(node string, audience auth.Audience) []byte {
-	if f := s.frame(node); f != nil {
+	if f := s.frame(node); f != nil && audience.Sees(f.moment.Machine()) {
 		if p, err := f.packet(audience, everything); err == nil {
 			return p.data()
 		}
@@ -472,12 +472,22 @@ type Event struct {
 	Node, UUID string
 	Index      int
 	Data       []byte // a JSON object; must not change afterwards
+	// Other makes the Data for those who do not see the command lines that all viewers see; nil: it has none.
+	Other func(auth.Commands) []byte
 }
 
 // An announcement is an event ready for every viewer's socket.
 type announcement struct {
 	Event
 	message message
+}
+
+// messageFor returns the message with the command lines that an audience sees.
+func (a *announcement) messageFor(audience auth.Audience) message {
+	if commands := audience.Commands(); a.Other != nil && commands != auth.Shown {
+		return message{head: newPacket(a.Name, a.Other(commands)).bytes, kind: a.message.kind}
+	}
+	return a.message
 }
 
 // standing are the events that new connections get first. They are made when the first one
@@ -525,7 +535,7 @@ type greeted struct {
 // greeting returns the gpu_status of a state, for an audience that sees one node, or all.
 func (h *Hub) greeting(s *state, audience auth.Audience, only string) (packet, error) {
 	return s.greetings.Get(greeted{audience, only}, func() (packet, error) {
-		f := s.fleet
+		f := s.fleet.Seen(audience)
 		if m, ok := f.Node(only); ok {
 			f = m.Alone()
 		}

@@ -49,9 +49,9 @@ func (m *mailbox) start(now *state, standing []announcement) {
 	if m.several() {
 		m.older = nodesOf(now.until(now.number))
 	}
-	for _, a := range standing {
-		if m.only == "" || a.Node == m.only {
-			m.queue = append(m.queue, a.message)
+	for i := range standing {
+		if a := &standing[i]; m.hearsOf(&a.Event) {
+			m.queue = append(m.queue, a.messageFor(m.who.Audience))
 		}
 	}
 }
@@ -71,8 +71,8 @@ func (m *mailbox) announce(news []announcement) bool {
 	}
 	before := len(m.queue)
 	for i := range news {
-		if m.filter.wants(&news[i].Event) && (m.only == "" || news[i].Node == m.only) {
-			m.queue = append(m.queue, news[i].message)
+		if a := &news[i]; m.filter.wants(&a.Event) && m.hearsOf(&a.Event) {
+			m.queue = append(m.queue, a.messageFor(m.who.Audience))
 		}
 	}
 	added := len(m.queue) - before
@@ -85,6 +85,14 @@ func (m *mailbox) announce(news []announcement) bool {
 	m.wake()
 	return true
 }
+
+// sees reports whether the viewer may see a node.
+func (m *mailbox) sees(node string) bool {
+	return m.who.Audience.SeesAll() || m.who.Audience.Sees(m.hub.Newest().Machine(node))
+}
+
+// hearsOf reports whether an event is about what the viewer may see. One about no node is for those who see all.
+func (m *mailbox) hearsOf(e *Event) bool { return (m.only == "" || e.Node == m.only) && m.sees(e.Node) }
 
 // room returns how many events may wait.
 func (m *mailbox) room() int {
@@ -202,7 +210,7 @@ func (m *mailbox) packet(f *frame, filter *filter) (packet, error) {
 
 // wants is false, with several nodes, if the filter keeps none of the frame's devices.
 func (m *mailbox) wants(f *frame, filter *filter) bool {
-	if m.only != "" && f.moment.Snapshot.Node != m.only {
+	if m.only != "" && f.moment.Snapshot.Node != m.only || !m.who.Audience.Sees(f.moment.Machine()) {
 		return false
 	}
 	return filter.hears(eventUpdate) && (!m.several() || !filter.narrow || f.keptBy(filter))
@@ -214,7 +222,7 @@ func (m *mailbox) resolve(msg message) message {
 		return msg
 	}
 	answer := refused(&refusal{codeUnavailable, "the reading can't be encoded: see gpuwhy's log"}, msg.id)
-	if f := m.hub.latest(msg.node); f != nil {
+	if f := m.hub.latest(msg.node); f != nil && m.who.Audience.Sees(f.moment.Machine()) {
 		if p, err := f.packet(m.who.Audience, msg.filter); err == nil {
 			answer = p.reply(eventUpdate, msg.id)
 		}

@@ -419,7 +419,7 @@ func (v *viewer) accepts(req *request) error {
 // ask returns what the viewer asks an act for, with the filter in force.
 func (v *viewer) ask(filter *filter, data json.RawMessage) *Ask {
 	return &Ask{Principal: v.mail.who, Node: v.mail.only, Data: data, Wanted: func(node string) bool {
-		return (v.mail.only == "" || node == v.mail.only) && (!v.mail.several() || allows(filter.nodes, node))
+		return (v.mail.only == "" || node == v.mail.only) && v.mail.sees(node) && (!v.mail.several() || allows(filter.nodes, node))
 	}}
 }
 

@@ -23,6 +23,7 @@ type AlertItem struct {
 	Said        string // who acknowledged it, with the comment; may be empty
 	Say         string // address prefix of the forms about it; ends with a slash
 	Page        string // the page that forms return to
+	May         bool   // who looks may act on it
 }
 
 // An AlertLine is the one-line summary of a page's alerts.
@@ -179,6 +180,7 @@ func newAlertItem(a *alert.Alert, in *Input, page string) AlertItem {
 		Mark:  map[alert.Severity]string{alert.Critical: "bad", alert.Warning: "warn"}[a.Severity],
 		Lasts: either(a.Before, "at least ", "") + lastsFor(a.Since, later(in.nowOf(a.Device.Node), a.Since)),
 		Say:   in.BasePath + "api/alerts/" + url.PathEscape(a.ID) + "/", Page: page,
+		May:   in.mayOperate(a.Device.Node),
 	}
 	out.Mark = cmp.Or(out.Mark, "info")
 	if a.Is != "" {

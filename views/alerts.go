@@ -140,6 +140,7 @@ type SilenceRow struct {
 	Silence       *alert.Silence
 	Subject, Said string
 	End           string // address of the form that ends it
+	May           bool   // who looks may end it
 }
 
 // A Choice is one option of a form's list.
@@ -155,6 +156,8 @@ type AlertsPage struct {
 	Groups          []AlertGroup
 	Shown           []string // IDs of the listed alerts that nobody has acknowledged
 	Several         bool     // more than one alert is listed
+	May             bool     // who looks may act on a listed alert, or make a silence
+	Confined        bool     // a silence must name a machine, for who looks may not act on all
 	Empty           string   // shown instead of an empty list
 	// Listed says which alerts are listed. Worse and Milder link to the others.
 	// All three are empty if all alerts fit.
@@ -202,6 +205,10 @@ func NewAlertsPage(in AlertsInput) AlertsPage {
 		p.PastMore = in.endedMore()
 	case "silenced":
 		p.GPUChoices, p.NodeChoices = silenceChoices(in.Nodes)
+		if p.May = in.mayOperate(""); !p.May {
+			p.NodeChoices = in.confined()
+			p.May, p.Confined = len(p.NodeChoices) > 0, true
+		}
 		p.Silences = each(in.Silences, func(s *alert.Silence) SilenceRow { return newSilence(s, &in.Input) })
 	case "rules", "told":
 	default:
@@ -340,6 +347,7 @@ func (p *AlertsPage) list(in *AlertsInput) {
 	p.Groups = in.grouped(listed)
 	for _, g := range p.Groups {
 		p.Shown = append(p.Shown, g.Open...)
+		p.May = p.May || slices.ContainsFunc(g.Items, func(a AlertDetail) bool { return a.May })
 	}
 	p.Several = len(listed) > 1
 	if len(listed) > 0 && begin == 0 && !in.narrowed() && in.Get(chosenGroup) == "" {
@@ -385,7 +393,7 @@ func (in *AlertsInput) grouped(list []alert.Alert) (groups []AlertGroup) {
 		}
 		g := &groups[found]
 		g.Items = append(g.Items, in.detail(a))
-		if a.Acknowledged == nil {
+		if a.Acknowledged == nil && in.mayOperate(a.Device.Node) {
 			g.Open = append(g.Open, a.ID)
 		}
 	}
@@ -578,7 +586,11 @@ func newSilence(s *alert.Silence, in *Input) SilenceRow {
 	if s.By != "" || s.Comment != "" {
 		made = saying("created", s.By, s.Comment)
 	}
-	return SilenceRow{Silence: s, Subject: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end"}
+	node, one := s.One()
+	return SilenceRow{
+		Silence: s, Subject: dots(about...), Said: made, End: in.BasePath + "api/silences/" + url.PathEscape(s.ID) + "/end",
+		May: in.mayOperate("") || one && in.mayOperate(node),
+	}
 }
 
 // firesWhen says when a rule fires.
@@ -618,6 +630,16 @@ func looksAt(r *alert.Rule) string {
 		}
 	}
 	return cmp.Or(clean(strings.Join(words, "; "), longestSentence), "everything")
+}
+
+// confined returns the machines on which who looks may silence alerts, for those who may not do so on all.
+func (in *Input) confined() (nodes []Choice) {
+	for _, s := range in.Nodes {
+		if in.mayOperate(s.Node) {
+			nodes = append(nodes, Choice{alert.Literally(s.Node), clean(s.Node, longestName)})
+		}
+	}
+	return nodes
 }
 
 // silenceChoices returns the GPUs and machines that the form of a silence offers.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
@@ -21,6 +22,7 @@ import (
 type Input struct {
 	// Once there are snapshots, their Node and Source count, not the Monitor's.
 	contract.Monitor
+	Sight    auth.Sight               // who looks
 	Choices                           // of the page
 	Fleet    *insight.Fleet           // the newest Moments; nil if only snapshots are known
 	Nodes    gpu.Nodes                // the newest snapshots; empty before the first reading
@@ -66,6 +68,14 @@ type Input struct {
 	// everywhere are the open alerts of all devices, if Alerts are those of one.
 	everywhere []alert.Alert
 	pageOf     func(*gpu.Device) string // address of a device's page; nil for the live one
+}
+
+// mayOperate reports whether who looks may acknowledge and silence what is about a machine. Without a name it is about all of them.
+func (in *Input) mayOperate(node string) bool {
+	if node == "" {
+		return in.Sight.Scope == "" && in.Sight.Audience.SeesAll() && in.Sight.MayOn(auth.Operate, auth.Machine{})
+	}
+	return in.Sight.MayOn(auth.Operate, in.Fleet.Machine(node))
 }
 
 // name returns the name of a device on the page. With several nodes it includes the node.

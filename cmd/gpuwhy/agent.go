@@ -85,6 +85,14 @@ func (env *environment) newFleet(d *daemon, r role, in []*reading.Inputs) (_ *fl
 	if f.Bus, err = bus.Open(config); err != nil {
 		return nil, errors.Join(usageError{err}, f.Close())
 	}
+	if r.reads != nil {
+		f.Allow = r.reads.allow
+	}
+	if r.shows {
+		if f.Signer, err = d.signer(d.FleetCredentials, log); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
 	return f, nil
 }
 

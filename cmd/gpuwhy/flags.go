@@ -400,10 +400,11 @@ type serveFlags struct {
 	sourceFlags
 	deviceFlags
 	labelFlags
+	allowFlags
 }
 
 func (f *serveFlags) check() error {
-	return first(f.sourceFlags.check, func() error { return f.deviceFlags.check(&f.sourceFlags) }, f.labelFlags.check,
+	return first(f.sourceFlags.check, func() error { return f.deviceFlags.check(&f.sourceFlags) }, f.labelFlags.check, f.allowFlags.check,
 		func() error { return f.programFlags.check(f.live()) })
 }
 

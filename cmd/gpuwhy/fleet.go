@@ -2,10 +2,14 @@ package main
 
 import (
 	"cmp"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -19,9 +23,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/broker"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -116,6 +123,66 @@ func (f *labelFlags) check() error {
 		f.labels[key] = value
 	}
 	return nil
+}
+
+// allowFlags say what hubs may ask for about this machine.
+type allowFlags struct {
+	FleetAllow []string `group:"fleet" placeholder:"WHAT" help:"What hubs may ask of this machine at most, whoever asks there: 'operate' (to read, and to acknowledge and silence alerts; the default) or 'read' for all hubs; NAME, or NAME=read, for one. Once a hub is named, others may ask nothing without a word for all. Repeatable, or separated by commas." docs:"fleet.md#what-a-hub-may-ask"`
+
+	allow uplink.Allow
+}
+
+func (f *allowFlags) check() (err error) {
+	if f.allow, err = uplink.ParseAllow(f.FleetAllow); err != nil {
+		return fmt.Errorf("--fleet-allow: %w", err)
+	}
+	return nil
+}
+
+// hubKeyFile has the key with which a hub signs what it asks.
+const hubKeyFile = "hub-key.json"
+
+// signer returns what signs this hub's questions. Its key is in the state directory; without one it is made of the credentials, and
+// without those it is new with each start, so nodes take it for another hub.
+func (d *daemon) signer(credentials string, log *slog.Logger) (*talk.Signer, error) {
+	name, key := bus.Identity(credentials)
+	s := &talk.Signer{Name: cmp.Or(name, d.name()), Key: key}
+	if d.installation == nil {
+		if s.Key == nil {
+			s.Name += " " + rand.Text()[:8]
+			_, s.Key, _ = ed25519.GenerateKey(nil) // never fails
+			log.Info("machines will take this hub for another one after its next start", "try", "give it a --state-dir, or credentials of 'gpuwhy fleet join-command --hub'")
+		}
+		return s, nil
+	}
+	var kept struct {
+		Seed []byte `json:"seed"`
+	}
+	text, err := d.installation.Shelf.Read(hubKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, s.Key, _ = ed25519.GenerateKey(nil)
+		kept.Seed = s.Key.Seed()
+		if text, err = json.Marshal(kept); err == nil {
+			err = d.installation.Shelf.Write(hubKeyFile, append(text, '\n'))
+		}
+		if err != nil {
+			log.Warn("the key of this hub could not be kept: machines may take it for another hub after its next start", "err", err)
+		}
+		return s, nil
+	}
+	if err == nil {
+		if err = json.Unmarshal(text, &kept); err == nil && len(kept.Seed) != ed25519.SeedSize {
+			err = state.ErrDamaged
+		}
+	}
+	if err != nil {
+		return nil, &gpu.Advice{
+			What: "the key of this hub in " + hubKeyFile + " in the state directory can't be read",
+			Try:  "restore the file from a backup; if you delete it, remove this hub's entry from hubs.json on each machine", Err: err,
+		}
+	}
+	s.Key = ed25519.NewKeyFromSeed(kept.Seed)
+	return s, nil
 }
 
 // fleetCommand manages the members of a fleet.

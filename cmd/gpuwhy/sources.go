@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/sampler"
@@ -120,15 +121,16 @@ type target struct {
 	*deviceFlags
 	*privacyFlags
 	labels  map[string]string
+	allow   uplink.Allow // what hubs may ask for about it
 	helpers func() []int // processes that belong to this one; nil: none
 }
 
 func (f *readingFlags) target() *target {
-	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, nil, nil}
+	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, nil, uplink.DefaultAllow, nil}
 }
 
 func (f *serveFlags) target() *target {
-	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, f.labels, nil}
+	return &target{&f.nameFlags, &f.sourceFlags, &f.paceFlags, &f.deadlineFlags, &f.deviceFlags, &f.privacyFlags, f.labels, f.allow, nil}
 }
 
 // inputs returns the inputs of each node, with its place. A real machine is one node.

@@ -92,13 +92,21 @@ type table[T any] struct{ kind string }
 // principal is the user, as recognized in a request.
 func (u *User) principal(id string, way auth.Way, address, key string) auth.Principal {
 	return auth.Principal{
-		Name: u.Name, Access: u.Role.Access(), Audience: auth.Everything, Scope: u.Scope, ID: identityOf(id), Way: way, Address: address, Key: key,
+		Name: u.Name, Access: u.Role.Access(), Audience: auth.NewAudience("", u.commands()), Scope: u.Scope, ID: identityOf(id), Way: way, Address: address, Key: key,
 	}
 }
 
 // vouchedElsewhere reports whether a provider vouches for the user, and another way would get around it: whoever the provider no longer lets
 // in must not come in with a password either.
 func (u *User) vouchedElsewhere(way auth.Way) bool { return u.Provider != "" && way != auth.Provider }
+// commands says whose command lines the user sees: an administrator those that machines show to all viewers, others their own whole and
+// nobody else's.
+func (u *User) commands() auth.Commands {
+	if u.Role == Administrator {
+		return auth.Shown
+	}
+	return auth.CommandsOf(u.Unix)
+}
 
 // identityOf is how a principal and the audit have the ID of a user.
 func identityOf(id string) string { return "user:" + id }

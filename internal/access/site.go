@@ -28,7 +28,7 @@ const SignInPath = "/sign-in"
 // A Shell fills in what every page shows.
 type Shell interface {
 	// Input is what a page of a node is made of, or of all if the name is empty.
-	Input(f *insight.Fleet, node string) views.Input
+	Input(ctx context.Context, f *insight.Fleet, node string) views.Input
 	// Plain is what a page without readings is made of.
 	Plain() views.Site
 }
@@ -397,7 +397,7 @@ func (s *Site) young(session *row[Session]) bool {
 
 func (s *Site) accountView(request *http.Request) (views.AccountPage, error) {
 	who, query := auth.FromRequest(request), request.URL.Query()
-	p := views.AccountPage{Input: s.Shell.Input(s.Kit.Latest(request), ""), Name: who.Name, Way: wayTexts[who.Way], Least: leastPassword, Notice: notices[query.Get("done")]}
+	p := views.AccountPage{Input: s.Shell.Input(request.Context(), s.Kit.Latest(request), ""), Name: who.Name, Way: wayTexts[who.Way], Least: leastPassword, Notice: notices[query.Get("done")]}
 	p.Choices = views.Choices{Path: p.BasePath + "account", Asked: query}
 	user, session, err := s.own(request)
 	if errors.Is(err, errNoAccount) {

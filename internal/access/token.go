@@ -113,8 +113,12 @@ func (t *tokenWay) principal(r *http.Request, value, path string) (who auth.Prin
 // token still lets anybody in.
 func tokenPrincipal(token *row[Token], owner *row[User], address string) (who auth.Principal, valid bool) {
 	v := &token.Value
+	commands := auth.Shown
+	if owner != nil {
+		commands = owner.Value.commands()
+	}
 	who = auth.Principal{
-		Name: v.Title, ID: auth.TokenID + token.ID, Key: token.ID, Way: auth.Token, Access: v.Access, Scope: v.Scope, Audience: auth.Everything, Address: address,
+		Name: v.Title, ID: auth.TokenID + token.ID, Key: token.ID, Way: auth.Token, Access: v.Access, Scope: v.Scope, Audience: auth.NewAudience(v.Scope, commands), Address: address,
 	}
 	if v.Path != "" {
 		who.Way = auth.Picture

@@ -34,6 +34,10 @@ type Action struct {
 	// Node returns the node that has the target of a call. If another program reads that node, that program is
 	// asked. nil: the implementation handles this itself, for example because a target is on several nodes.
 	Node func(c *Call) string
+	// Reach returns the nodes that a call acts on, where the target of Node does not tell. It may complete the call's arguments so that
+	// they reach less. Its error refuses the call; [ErrEverywhere] says that it may reach any node. nil: the call acts on the node of
+	// Node; without that, everywhere.
+	Reach func(c *Call) (nodes []string, err error)
 	// Remote says that other programs of the fleet may request it here.
 	Remote bool
 	// Urgent says that it is done even if it can't be recorded, because not doing it would be dangerous. The log has it first, and
@@ -201,6 +205,13 @@ func Lacks(who *auth.Principal, needed auth.Access) *Refusal {
 		r.Try = "use a token with more access; 'gpuwhy token add' makes one"
 	}
 	return &r
+}
+
+// because returns the refusal with another reason.
+func (r *Refusal) because(what string) *Refusal {
+	other := *r
+	other.What = what
+	return &other
 }
 
 // codeInvalid is the code of what [Invalid] returns.

@@ -115,7 +115,7 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(Outcome), error) {
 			attrs = append(attrs, "node", r.Node)
 		}
 		if r.Asked {
-			attrs = append(attrs, "asked", "by a hub")
+			attrs = append(attrs, "asked", "by "+cmp.Or(r.Principal.Address, "a hub"))
 		}
 		if o.Err != nil {
 			if _, refused := errors.AsType[*Refusal](o.Err); refused {
@@ -135,6 +135,8 @@ type Desk struct {
 	codes map[string]*Refusal
 	audit Audit
 	fleet Fleet
+	// where tells what scopes tell machines apart by; nil: by their names alone.
+	where func(node string) auth.Machine
 }
 
 // NewDesk returns a desk that records its calls with audit. It panics if two actions have the same
@@ -156,6 +158,69 @@ func NewDesk(audit Audit, actions ...Action) *Desk {
 
 // Join makes the desk part of a fleet. Call it before the program runs.
 func (d *Desk) Join(f Fleet) { d.fleet = f }
+
+// Place tells the desk what scopes tell machines apart by. Call it before the program runs.
+func (d *Desk) Place(where func(node string) auth.Machine) { d.where = where }
+
+func (d *Desk) machine(node string) auth.Machine {
+	if d.where == nil {
+		return auth.Machine{Node: node}
+	}
+	return d.where(node)
+}
+
+// Sees reports whether the call's principal may see a node. What is about another one does not exist for him.
+func (c *Call) Sees(node string) bool {
+	return c.Principal.Audience.SeesAll() || c.Principal.Audience.Sees(c.desk.machine(node))
+}
+
+// May reports whether the call's principal may do this action on a node.
+func (c *Call) May(node string) bool {
+	a := c.desk.byID[c.Action]
+	return a != nil && c.Principal.MayOn(a.Needs, c.desk.machine(node))
+}
+
+// ErrEverywhere is returned by [Action.Reach] for a call that may reach any node.
+var ErrEverywhere = errors.New("this reaches all machines")
+
+// within returns the refusal of a call that reaches beyond the principal's scope.
+func (d *Desk) within(a *Action, c *Call) error {
+	if a.Needs <= auth.Read || c.Principal.Scope == "" && c.Principal.Audience.SeesAll() {
+		return nil
+	}
+	nodes, err := []string(nil), ErrEverywhere
+	switch {
+	case a.Reach != nil:
+		nodes, err = a.Reach(c)
+	case a.Node != nil:
+		nodes, err = []string{a.Node(c)}, nil
+	}
+	if c.Principal.Scope == "" { // who acts may see only some machines
+		if err == nil && !slices.ContainsFunc(nodes, func(node string) bool { return !c.Sees(node) }) {
+			return nil
+		}
+		if _, refused := errors.AsType[*Refusal](err); refused {
+			return err
+		}
+		return Denied
+	}
+	only := "you may do this on " + c.Principal.Scope.Words() + " only"
+	if errors.Is(err, ErrEverywhere) {
+		return Denied.because(only + ", and this is about all machines")
+	}
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if !c.Sees(node) {
+			return Denied
+		}
+		if !c.May(node) {
+			return Denied.because(only + ", and this is about " + node)
+		}
+	}
+	return nil
+}
 
 // Actions returns all actions in the order in which they are documented.
 func (d *Desk) Actions() iter.Seq[*Action] {
@@ -184,10 +249,10 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 	if a == nil {
 		return nil, ErrUnknown
 	}
-	if own := a.Own && c.Principal.May(auth.Read) && c.Principal.Account() != ""; !own && !c.Principal.May(a.Needs) {
-		return nil, Lacks(&c.Principal, a.Needs)
-	}
 	c.desk = d
+	if err := d.denied(a, &c); err != nil {
+		return nil, err
+	}
 	end, err := d.audit.Begin(ctx, &Record{
 		Action: a.ID, Needs: a.Needs, Urgent: a.Urgent, Principal: c.Principal, Target: c.Target, Node: c.Node, Asked: c.Asked, Args: c.Args,
 	})
@@ -211,6 +276,20 @@ func (d *Desk) do(ctx context.Context, a *Action, c *Call) (any, error) {
 		}
 	}
 	return a.do(ctx, c)
+}
+
+// denied returns why the principal may not do this; nil if he may.
+func (d *Desk) denied(a *Action, c *Call) error {
+	switch own := a.Own && c.Principal.May(auth.Read) && c.Principal.Account() != ""; {
+	case own: // it reaches no machine; what is not his own is for those whose role holds everywhere
+		if c.Principal.Scope != "" || !c.Principal.Audience.SeesAll() {
+			c.Principal.Access = min(c.Principal.Access, auth.Read)
+		}
+		return nil
+	case !c.Principal.May(a.Needs):
+		return Lacks(&c.Principal, a.Needs)
+	}
+	return d.within(a, c)
 }
 
 // Elsewhere reports whether another program reads the node.
@@ -239,6 +318,8 @@ func (d *Desk) Answer(ctx context.Context, node string, q *Question, asker auth.
 // becomes a conflict.
 func (d *Desk) known(r *Refusal) *Refusal {
 	switch own := d.codes[r.Code]; {
+	case own == Denied && r.What != "":
+		return Denied.because(r.What)
 	case own != nil:
 		return own
 	case r.Code == codeInvalid:

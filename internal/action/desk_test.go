@@ -75,7 +75,7 @@ func TestAccess(t *testing.T) {
 		for id, needs := range map[string]auth.Access{"nudge": auth.Operate, "own": auth.Read, "open": auth.Administer + 1} { // to nobody
 			b := &book{}
 			d := nudging(b)
-			who := auth.Principal{Name: "ann", Access: access}
+			who := auth.Principal{Name: "ann", Access: access, Audience: auth.Everything}
 			_, err := d.Run(t.Context(), action.Call{Action: id, Principal: who, Target: "near"})
 			if allowed := access >= needs; allowed != (err == nil) || !allowed && !errors.Is(err, action.Denied) || len(b.lines) > 0 != allowed {
 				t.Errorf("%s with access %d: %v, recorded %q", id, access, err, b.lines)
@@ -89,7 +89,7 @@ func TestAccess(t *testing.T) {
 }
 
 func TestRun(t *testing.T) {
-	ann := auth.Principal{Name: "ann", Access: auth.Operate}
+	ann := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
 	call := func(target string, args any) action.Call {
 		return action.Call{Action: "nudge", Principal: ann, Target: target, Args: args}
 	}
@@ -108,7 +108,7 @@ func TestRun(t *testing.T) {
 	if text, ok := got.(json.RawMessage); err != nil || !ok || string(text) != `"there"` {
 		t.Errorf("elsewhere: %v, %v", got, err)
 	}
-	if q, err := json.Marshal(b.asked[0]); err != nil || string(q) != `{"ask":"nudge","order":{"hard":true},"target":"far","by":{"name":"ann","access":"operate","audience":""}}` {
+	if q, err := json.Marshal(b.asked[0]); err != nil || string(q) != `{"ask":"nudge","order":{"hard":true},"target":"far","by":{"name":"ann","access":"operate","audience":"everything"}}` {
 		t.Errorf("the question is %s, %v", q, err)
 	}
 	// What another program asks for is done here, and not asked on.

@@ -63,7 +63,7 @@ func (r *Room) Actions() []action.Action {
 	full := action.Refused{Refusal: tooMany, Means: "There are already too many silences."}
 	list := []action.Action{
 		{
-			ID: "acknowledgeAlert", Target: Alert, Func: action.Takes(r.acknowledge), HTTP: "POST /api/alerts/{id}/acknowledge",
+			ID: "acknowledgeAlert", Target: Alert, Func: action.Takes(r.acknowledge), Reach: r.reachTarget, HTTP: "POST /api/alerts/{id}/acknowledge",
 			Command: action.Command{Name: "acknowledge", Done: tellAlert("Acknowledged")},
 			Doc: action.Doc{
 				Summary: "Acknowledge an alert",
@@ -73,7 +73,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "acknowledgeAlerts", Target: Alert, Func: action.Takes(r.acknowledgeSeveral), HTTP: "POST /api/alerts/acknowledge",
+			ID: "acknowledgeAlerts", Target: Alert, Func: action.Takes(r.acknowledgeSeveral), Reach: r.reachNoted, HTTP: "POST /api/alerts/acknowledge",
 			Command: action.Command{Name: "acknowledge-several", Done: action.Tell(tellAlerts)},
 			Doc: action.Doc{
 				Summary: "Acknowledge several alerts",
@@ -83,7 +83,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "silenceSeveralAlerts", Target: Alert, Func: action.Takes(r.silenceSeveral), HTTP: "POST /api/alerts/silence",
+			ID: "silenceSeveralAlerts", Target: Alert, Func: action.Takes(r.silenceSeveral), Reach: r.reachSilenced, HTTP: "POST /api/alerts/silence",
 			Command: action.Command{Name: "silence-several", Done: action.Tell(tellSilences)},
 			Doc: action.Doc{
 				Summary: "Silence several alerts",
@@ -94,7 +94,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "withdrawAcknowledgment", Target: Alert, Func: action.Takes(r.withdraw), HTTP: "DELETE /api/alerts/{id}/acknowledge",
+			ID: "withdrawAcknowledgment", Target: Alert, Func: action.Takes(r.withdraw), Reach: r.reachTarget, HTTP: "DELETE /api/alerts/{id}/acknowledge",
 			Form:    action.Form{HTTP: "POST /api/alerts/{id}/unacknowledge", Summary: "Withdraw an acknowledgment"},
 			Command: action.Command{Name: "unacknowledge", Done: tellAlert("No longer acknowledged")},
 			Doc: action.Doc{
@@ -104,7 +104,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "dismissAlert", Target: Alert, Func: action.Takes(r.dismiss), HTTP: "DELETE /api/alerts/{id}",
+			ID: "dismissAlert", Target: Alert, Func: action.Takes(r.dismiss), Reach: r.reachTarget, HTTP: "DELETE /api/alerts/{id}",
 			Form:    action.Form{HTTP: "POST /api/alerts/{id}/dismiss", Summary: "Dismiss an alert"},
 			Command: action.Command{Name: "dismiss", Done: tellAlert("Dismissed")},
 			Doc: action.Doc{
@@ -115,7 +115,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "silenceAlert", Target: Alert, Func: action.Takes(r.silenceOne), HTTP: "POST /api/alerts/{id}/silence",
+			ID: "silenceAlert", Target: Alert, Func: action.Takes(r.silenceOne), Reach: r.reachTarget, HTTP: "POST /api/alerts/{id}/silence",
 			Command: action.Command{Name: "silence", Done: action.Tell(tellSilence)},
 			Doc: action.Doc{
 				Summary: "Silence an alert",
@@ -126,7 +126,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "silenceAlerts", Target: Silence, Func: action.Takes(r.silence), HTTP: "POST /api/silences",
+			ID: "silenceAlerts", Target: Silence, Func: action.Takes(r.silence), Reach: r.reachMatching, HTTP: "POST /api/silences",
 			Command: action.Command{Name: "silence-matching", Done: action.Tell(tellSilence)},
 			Doc: action.Doc{
 				Summary: "Silence alerts",
@@ -137,7 +137,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		{
-			ID: "endSilence", Target: Silence, Func: action.Takes(r.endSilence), HTTP: "DELETE /api/silences/{id}",
+			ID: "endSilence", Target: Silence, Func: action.Takes(r.endSilence), Reach: r.reachSilence, HTTP: "DELETE /api/silences/{id}",
 			Form:    action.Form{HTTP: "POST /api/silences/{id}/end", Summary: "End a silence"},
 			Command: action.Command{Name: "end-silence"},
 			Doc: action.Doc{
@@ -157,7 +157,7 @@ func (r *Room) Actions() []action.Action {
 			},
 		},
 		// What hubs request from the program that has the alerts.
-		{ID: carried, Func: action.Takes(r.carryOut), Remote: true},
+		{ID: carried, Func: action.Takes(r.carryOut), Reach: r.reachOrder, Remote: true},
 	}
 	for i := range list {
 		list[i].Needs, list[i].Tag, list[i].Misfit = auth.Operate, contract.ClientAlerts.Name, badDuration

@@ -8,6 +8,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/hub"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/notify"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 )
@@ -72,12 +73,22 @@ func (r *Room) announce(news []hub.Event) {
 }
 
 func (r *Room) appendEvent(events []hub.Event, name string, a *alert.Alert, now *insight.Fleet) []hub.Event {
-	data, err := json.Marshal(contract.NewAlert(a, now))
+	told := contract.NewAlert(a, now)
+	data, err := json.Marshal(told)
 	if err != nil {
 		r.cfg.Log.Error("can't encode an alert", "alert", a.ID, "err", err)
 		return events
 	}
-	return append(events, hub.Event{Name: name, Node: a.Device.Node, UUID: a.Device.UUID, Index: a.Device.Index, Data: data})
+	e := hub.Event{Name: name, Node: a.Device.Node, UUID: a.Device.UUID, Index: a.Device.Index, Data: data}
+	if processes := a.Processes; len(processes) > 0 {
+		e.Other = func(commands auth.Commands) []byte {
+			other := told
+			other.Processes = contract.NewProcesses(insight.ProcessesFor(processes, commands))
+			text, _ := json.Marshal(other) // as it could be written with other command lines
+			return text
+		}
+	}
+	return append(events, e)
 }
 
 // toldAnew is how old the list of standing alerts for new viewers may be, as long as the same alerts stand.

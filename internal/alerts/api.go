@@ -1,6 +1,7 @@
 package alerts
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 
 // A Shell fills in what every page shows.
 type Shell interface {
-	// Input is what a page of a node is made of, or of all if the name is empty.
-	Input(f *insight.Fleet, node string) views.Input
+	// Input is what a page of a node is made of for somebody who asks, or of all nodes if the name is empty.
+	Input(ctx context.Context, f *insight.Fleet, node string) views.Input
 }
 
 // A Site shows alerts, over the API and on a page. What people do about them are the [Room]'s actions.
@@ -36,11 +37,11 @@ func (s *Site) Routes() []serve.Route {
 	return []serve.Route{
 		serve.Read("/api/alerts", current(s.alerts), contract.ClientAlerts, "getAlerts", "Open and past alerts, and silences",
 			serve.OK("The alerts.", contract.Alerts{}, "alerts")),
-		serve.Read("/api/alert-rules", current(func(*http.Request) any { return contract.NewAlertRules(s.Book.Rules()) }),
+		serve.Read("/api/alert-rules", current(func(r *http.Request) any { return contract.NewAlertRules(s.book(r).Rules()) }),
 			contract.ClientAlerts, "getAlertRules", "List alert rules",
 			serve.OK("All rules, including disabled ones.", contract.AlertRules{}, "alert_rules")),
 		serve.Read("/api/silences", current(func(r *http.Request) any {
-			return contract.NewSilences(alert.OfNode(s.Book.Silences(s.Kit.Clock.Now()), serve.Node(r)))
+			return contract.NewSilences(alert.OfNode(s.book(r).Silences(s.Kit.Clock.Now()), serve.Node(r)))
 		}), contract.ClientAlerts, "getSilences", "List active silences",
 			serve.OK("The silences, in the order in which they end.", contract.Silences{}, "silences")),
 		serve.LivePage("/alerts", s.page),
@@ -54,8 +55,16 @@ func current(build func(*http.Request) any) serve.Handler {
 	}
 }
 
+// book has the alerts that somebody sees who asks.
+func (s *Site) book(r *http.Request) alert.Book {
+	if serve.SeesAll(r.Context()) {
+		return s.Book
+	}
+	return alert.Seen(s.Book, serve.NodeNames(s.Kit.Fleet(r.Context())))
+}
+
 func (s *Site) alerts(r *http.Request) any {
-	f, node, now := s.Kit.Newest(r), serve.Node(r), s.Kit.Clock.Now()
-	return contract.NewAlerts(s.Kit.Monitor.Of(f), f, alert.OfNode(s.Book.Standing(), node), alert.OfNode(s.Book.Past(), node),
-		s.Book.EndedSince(node, now.Add(-24*time.Hour)), alert.OfNode(s.Book.Silences(now), node))
+	f, node, now, book, commands := s.Kit.Newest(r), serve.Node(r), s.Kit.Clock.Now(), s.book(r), serve.Commands(r.Context())
+	return contract.NewAlerts(s.Kit.Monitor.Of(f), f, alert.For(alert.OfNode(book.Standing(), node), commands), alert.For(alert.OfNode(book.Past(), node), commands),
+		book.EndedSince(node, now.Add(-24*time.Hour)), alert.OfNode(book.Silences(now), node))
 }

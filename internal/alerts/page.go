@@ -22,8 +22,8 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || first < 0 {
 		return errFrom
 	}
-	f, node := s.Kit.Latest(r), serve.Node(r)
-	in := s.Shell.Input(f, node)
+	f, node, book := s.Kit.Latest(r), serve.Node(r), s.book(r)
+	in := s.Shell.Input(r.Context(), f, node)
 	in.Choices = views.Choices{Path: in.BasePath + "alerts", Asked: r.URL.Query()}
 	page := views.AlertsInput{
 		Input: in,
@@ -32,12 +32,12 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 			p, _ := f.Device(a.Device.Node, a.Device.UUID)
 			return p.Why
 		},
-		Past:     alert.OfNode(s.Book.Past(), node),
-		Ended:    s.Book.EndedSince(node, in.Now.Add(-24*time.Hour)),
-		Silences: alert.OfNode(s.Book.Silences(s.Kit.Clock.Now()), node),
-		Rules:    s.Book.Rules(),
+		Past:     alert.For(alert.OfNode(book.Past(), node), serve.Commands(r.Context())),
+		Ended:    book.EndedSince(node, in.Now.Add(-24*time.Hour)),
+		Silences: alert.OfNode(book.Silences(s.Kit.Clock.Now()), node),
+		Rules:    book.Rules(),
 	}
-	if s.Targets != nil {
+	if s.Targets != nil && serve.SeesAll(r.Context()) { // their errors may name machines
 		page.Targets = s.Targets()
 	}
 	if s.State != nil {

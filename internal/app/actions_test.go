@@ -29,7 +29,8 @@ func TestActionsNeedAccess(t *testing.T) {
 			t.Errorf("%s has no door", declared.ID)
 		}
 		for _, who := range []*auth.Principal{
-			nil, {}, {Access: -1}, {Name: "ann", Audience: auth.Everything}, {Access: auth.Read}, {Access: auth.Operate}, {Access: auth.Administer},
+			nil, {}, {Access: -1}, {Name: "ann", Audience: auth.Everything}, {Access: auth.Read, Audience: auth.Everything},
+			{Access: auth.Operate, Audience: auth.Everything}, {Access: auth.Administer, Audience: auth.Everything},
 		} {
 			var principal auth.Principal
 			ctx, cancel := context.WithCancel(t.Context())

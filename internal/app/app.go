@@ -206,6 +206,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 		actions = append(actions, p.Actions()...)
 	}
 	a.desk = action.NewDesk(record, actions...)
+	a.desk.Place(func(node string) auth.Machine { return a.Hub.Newest().Machine(node) })
 	for f := range offers[action.Fleet](a) {
 		a.desk.Join(f)
 	}

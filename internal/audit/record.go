@@ -39,7 +39,7 @@ func (r *Room) Begin(ctx context.Context, call *action.Record) (func(action.Outc
 	began := NewEntry(call.Action, &call.Principal, begun)
 	began.Target, began.Node, began.Args = call.Target, call.Node, args
 	if call.Asked {
-		began.Asked = cmp.Or(call.Principal.Address, "hub") // of questions between programs, the address is the hub
+		began.Asked, began.Address = cmp.Or(call.Principal.Address, "hub"), ""
 	}
 	if call.Urgent {
 		r.Later(began)

@@ -2,9 +2,8 @@
 // Package serve decides, in one place, who a principal is. This package imports no other package
 // of gpuwhy, so every package may use its types.
 //
-// An encoder leaves out what is hidden from an audience; today there is one
-// audience, from which nothing is hidden. Command lines are the exception: package
-// host hides them, and masks secrets, when it reads them.
+// What is hidden from an [Audience] is left out before anything is encoded for it. Secrets in command lines are the exception: package
+// host masks them when it reads them, for everybody.
 package auth
 
 import (
@@ -53,14 +52,6 @@ func (a *Access) UnmarshalText(name []byte) error {
 	}
 	return nil
 }
-
-// An Audience is a group of people who see the same data. A Moment is encoded once for each
-// audience in use. Data is hidden from an audience when an answer is encoded, with one exception
-// today: sampler/host masks command lines when it reads them.
-type Audience string
-
-// Everything is the audience from which nothing is hidden.
-const Everything Audience = "everything"
 
 // A Principal is who makes a request. The zero value may do and see nothing.
 type Principal struct {
@@ -142,6 +133,9 @@ func (s Sight) Principal() Principal {
 	}
 	return p
 }
+
+// MayOn reports whether those with the Sight have an access on a machine.
+func (s Sight) MayOn(needed Access, m Machine) bool { return s.Principal().MayOn(needed, m) }
 
 // LocalOwner is the principal for people whom the kernel shows to own this gpuwhy, and for whoever asks a program that has no sign-in
 // at all, such as the gallery.

@@ -41,6 +41,22 @@ func ParseScope(text string) (Scope, error) {
 	return Scope(strings.Join(slices.Compact(parts), ",")), nil
 }
 
+// Words are the scope for people, such as "label rack=r12 or machine gpu-1"; empty for all machines.
+func (s Scope) Words() string {
+	if s == "" {
+		return ""
+	}
+	parts := strings.Split(string(s), ",")
+	for i, part := range parts {
+		kind, value, _ := strings.Cut(part, ":")
+		if kind == "node" {
+			kind = "machine"
+		}
+		parts[i] = kind + " " + value
+	}
+	return strings.Join(parts, " or ")
+}
+
 // Has reports whether a machine is one of the scope.
 func (s Scope) Has(m Machine) bool {
 	if s == "" {

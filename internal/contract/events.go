@@ -67,6 +67,11 @@ type Acknowledgment struct {
 	Timestamp string `json:"timestamp" format:"date-time"` // when
 }
 
+// NewProcesses makes the processes of an alert.
+func NewProcesses(list []gpu.Process) []Process {
+	return listOf(list, func(p *gpu.Process) Process { return newProcess(p, gpu.Reading[gpu.Watts]{}) })
+}
+
 // NewAlert makes an Alert. Its causes are those of the alert's device now, if that still exists.
 func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 	out := Alert{
@@ -84,7 +89,7 @@ func NewAlert(a *alert.Alert, now *insight.Fleet) Alert {
 		Limit:         a.Threshold,
 		Since:         timestamp(a.Since),
 		Timestamp:     timestamp(a.Time),
-		Processes:     listOf(a.Processes, func(p *gpu.Process) Process { return newProcess(p, gpu.Reading[gpu.Watts]{}) }),
+		Processes:     NewProcesses(a.Processes),
 		Message:       a.Message,
 		Fired:         a.Fired,
 		Peak:          a.Peak,

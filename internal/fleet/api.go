@@ -37,7 +37,7 @@ var (
 
 	noGPU          = gpu.Nodes{{Source: gpu.SourceNVML}}
 	noGPUInCluster = serve.Refused("The named cluster has no node with a GPU.", emptyCluster(contract.LocalCluster, noGPU))
-	unknownCluster = serve.Refused("There is no such cluster.", new(Site).noCluster(nil, "other"))
+	unknownCluster = serve.Refused("There is no such cluster.", new(Site).noCluster(nil, "other", true))
 	unknownNode    = serve.Refused("There is no such cluster, or no such machine with a GPU in it.", noGPUNode("other"))
 	ofCluster      = apidoc.Parts{noGPUInCluster, unknownCluster, serve.BadQuery, serve.NotReadYet}
 )
@@ -90,8 +90,8 @@ func (s *Site) cluster(answer func(c *serve.Answers, id string, chosen *insight.
 		}
 		chosen := contract.InCluster(c.Fleet, id)
 		switch {
-		case id != contract.LocalCluster && len(chosen.Moments()) == 0 && !s.configured(id):
-			return s.noCluster(c.Fleet, id)
+		case id != contract.LocalCluster && len(chosen.Moments()) == 0 && !(serve.SeesAll(r.Context()) && s.configured(id)):
+			return s.noCluster(c.Fleet, id, serve.SeesAll(r.Context()))
 		case c.Fleet == nil:
 			return s.Kit.Readable(c.Fleet)
 		case r.PathValue("node") == "" && s.Kit.Readable(chosen) != nil:
@@ -107,11 +107,11 @@ func (s *Site) configured(id string) bool {
 	return s.Clusters != nil && slices.Contains(s.Clusters(), id)
 }
 
-// noCluster names those that there are, a few.
-func (s *Site) noCluster(f *insight.Fleet, id string) error {
+// noCluster names those that there are, a few; those of which no node has been read to those who see all.
+func (s *Site) noCluster(f *insight.Fleet, id string, all bool) error {
 	const few = 8
 	var there []string
-	if s.Clusters != nil {
+	if s.Clusters != nil && all {
 		there = slices.Clone(s.Clusters())
 	}
 	for _, m := range f.Moments() {

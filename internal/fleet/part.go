@@ -15,10 +15,12 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/downlink"
+	"github.com/gpuwhy/gpuwhy/internal/fleet/talk"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/metrics"
 	"github.com/gpuwhy/gpuwhy/internal/part"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 )
 
 // Options say what a program has to do with other gpuwhys.
@@ -27,7 +29,10 @@ type Options struct {
 	// Publishes: this program publishes the nodes that it reads. Shows: it shows nodes that others publish.
 	Publishes, Shows bool
 	Limits           bus.Limits // of what NATS keeps
-	Joins            string     // the URL of the server within this program; empty: there is none
+	// Signer signs the questions of a program that shows; nil: nobody does. Allow is what hubs may ask one that publishes for at most.
+	Signer *talk.Signer
+	Allow  uplink.Allow
+	Joins  string // the URL of the server within this program; empty: there is none
 	// Server is the fleet's server within this program; nil if it runs elsewhere. It is closed after the Bus.
 	Server Server
 }
@@ -88,6 +93,7 @@ type Config struct {
 type Room struct {
 	Config
 	uplink   *uplink.Uplink     // nil where nothing is published
+	hubs     *uplink.Hubs       // as uplink
 	downlink *downlink.Downlink // nil where nothing of others is shown
 }
 
@@ -97,15 +103,16 @@ func New(cfg Config) (parts []part.Part) {
 	r := &Room{Config: cfg}
 	parts = append(parts, r)
 	if cfg.Publishes {
+		r.hubs = uplink.NewHubs(cfg.Allow, cfg.Clock, cfg.Log, cfg.Keeper.Soon)
 		r.uplink = uplink.New(uplink.Config{
-			Bus: cfg.Bus, Version: cfg.Version, Interval: cfg.Interval, Alerts: cfg.Engine, Act: cfg.Act, Recent: cfg.Recent.Past,
+			Hubs: r.hubs, Bus: cfg.Bus, Version: cfg.Version, Interval: cfg.Interval, Alerts: cfg.Engine, Act: cfg.Act, Recent: cfg.Recent.Past,
 			Clock: cfg.Clock, Log: cfg.Log,
 		})
 		parts = append(parts, publishing{r.uplink, cfg.Own})
 	}
 	if cfg.Shows {
 		r.downlink = downlink.New(downlink.Config{
-			Bus: cfg.Bus, Limits: cfg.Limits, Version: cfg.Version, Own: cfg.Own,
+			Bus: cfg.Bus, Limits: cfg.Limits, Version: cfg.Version, Signer: cfg.Signer, Own: cfg.Own,
 			Take: cfg.Hub.PublishAll, Report: cfg.Alerts.Reported, Event: cfg.Alerts.Happened, Gone: cfg.Remove, Past: cfg.Recent.Fill,
 			Clock: cfg.Clock, Log: cfg.Log,
 		})
@@ -150,6 +157,14 @@ var _ action.Fleet = showing{}
 
 // Name implements [part.Part].
 func (r *Room) Name() string { return "fleet" }
+
+// Documents has the keys of hubs.
+func (r *Room) Documents() []state.Document {
+	if r.hubs == nil {
+		return nil
+	}
+	return []state.Document{state.Of("hubs", "the keys of hubs", state.Promptly, r.hubs)}
+}
 
 // Close closes the connection, and the server.
 func (r *Room) Close() error { return r.Options.Close() }

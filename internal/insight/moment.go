@@ -11,8 +11,10 @@ import (
 	"sync"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/lazy"
 )
 
 // A Moment is one node at one time.
@@ -27,14 +29,86 @@ type Moment struct {
 	Link   Link  // how its Moments arrive
 
 	alone func() *Fleet
-	last  *Moment // its last Moment before the node fell silent; nil while updates arrive
+	last  *Moment                           // its last Moment before the node fell silent; nil while updates arrive
+	told  *lazy.Map[auth.Commands, *Moment] // the same with other command lines; nil: they are not kept
 }
 
 // New makes a Moment from a snapshot and the answer about it.
 func New(s *gpu.Snapshot, a explain.Answer) *Moment {
 	m := &Moment{Snapshot: s, Attribution: attribute.Snapshot(s), Answer: a}
-	m.alone = sync.OnceValue(func() *Fleet { return NewFleet(m) })
+	m.begin()
 	return m
+}
+
+// begin prepares what is made of a Moment later.
+func (m *Moment) begin() {
+	m.alone = sync.OnceValue(func() *Fleet { return NewFleet(m) })
+	m.told = new(lazy.Map[auth.Commands, *Moment])
+}
+
+// For returns the Moment with the command lines that an audience sees: the same Moment for those that its machine shows to all. It does
+// not ask whether the audience sees the machine.
+func (m *Moment) For(audience auth.Audience) *Moment {
+	commands := audience.Commands()
+	if commands == auth.Shown {
+		return m
+	}
+	if m.told == nil {
+		return m.with(commands)
+	}
+	out, _ := m.told.Get(commands, func() (*Moment, error) { return m.with(commands), nil })
+	return out
+}
+
+// with makes the same Moment with other command lines.
+func (m *Moment) with(commands auth.Commands) *Moment {
+	s := *m.Snapshot
+	s.Devices = slices.Clone(s.Devices)
+	for i := range s.Devices {
+		s.Devices[i].Processes = gpu.Map(s.Devices[i].Processes, func(list []gpu.Process) []gpu.Process {
+			return ProcessesFor(list, commands)
+		})
+	}
+	if s.Host != nil {
+		host := *s.Host
+		host.Busiest = gpu.Map(host.Busiest, func(list []gpu.HostProcess) []gpu.HostProcess {
+			list = slices.Clone(list)
+			for j := range list {
+				list[j].Facts = factsFor(list[j].Facts, commands)
+			}
+			return list
+		})
+		s.Host = &host
+	}
+	out := *m
+	out.Snapshot = &s
+	out.begin()
+	if m.last != nil {
+		out.last = m.last.with(commands)
+	}
+	return &out
+}
+
+// ProcessesFor returns processes as those see them who see such command lines.
+func ProcessesFor(list []gpu.Process, commands auth.Commands) []gpu.Process {
+	if commands == auth.Shown {
+		return list
+	}
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Facts = factsFor(list[i].Facts, commands)
+	}
+	return list
+}
+
+// factsFor returns what those see of a process who see such command lines.
+func factsFor(f gpu.ProcessFacts, commands auth.Commands) gpu.ProcessFacts {
+	if !commands.Whole(f.User.Or("")) {
+		f.Command = gpu.Absent[string](gpu.NotPermitted)
+	} else if f.Private != "" {
+		f.Command = gpu.Of(f.Private)
+	}
+	return f
 }
 
 // Of makes the Moment of a snapshot without a past. Its answer lacks causes that need a past, such as work that has ended.

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
@@ -48,6 +48,33 @@ func (p *Place) Rack() string {
 // LabelNames returns the names of the labels, in order.
 func (p *Place) LabelNames() []string { return slices.Sorted(maps.Keys(p.Labels)) }
 
+// Machine returns what scopes tell the node apart by.
+func (m *Moment) Machine() auth.Machine {
+	return auth.Machine{Node: m.Snapshot.Node, Cluster: m.Place.Cluster, Labels: m.Place.Labels}
+}
+
+// Machine returns what scopes tell a node apart by. A node that has not been read yet, or not any more, has a name alone.
+func (f *Fleet) Machine(node string) auth.Machine {
+	if m, ok := f.Node(node); ok {
+		return m.Machine()
+	}
+	return auth.Machine{Node: node}
+}
+
+// Seen returns the fleet as an audience sees it: without the other nodes, and with its command lines. It is nil where f is.
+func (f *Fleet) Seen(audience auth.Audience) *Fleet {
+	if f == nil || audience == auth.Everything {
+		return f
+	}
+	var moments []*Moment
+	for _, m := range f.moments {
+		if audience.Sees(m.Machine()) {
+			moments = append(moments, m.For(audience))
+		}
+	}
+	return fleetOf(moments)
+}
+
 // A Link is how a node's Moments arrive. It is zero for nodes that this program reads itself.
 type Link struct {
 	Remote  bool   // another gpuwhy reads the node
@@ -72,7 +99,7 @@ func (m *Moment) At(place Place, link Link) *Moment {
 	was := m.Last()
 	moved := func(s *gpu.Snapshot, attributed []attribute.Attribution, a explain.Answer) *Moment {
 		out := &Moment{Snapshot: s, Attribution: attributed, Answer: a, Place: place, Link: link}
-		out.alone = sync.OnceValue(func() *Fleet { return NewFleet(out) })
+		out.begin()
 		return out
 	}
 	last := moved(was.Snapshot, was.Attribution, was.Answer)

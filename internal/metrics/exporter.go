@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/negotiate"
 )
@@ -140,7 +141,7 @@ func newRuntime() prometheus.Gatherer {
 // ServeHTTP answers GET and HEAD; its caller lets no other method through.
 func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	enc := accepted(r.Header)
-	body := e.body(enc)
+	body := e.body(enc, auth.FromRequest(r).Audience)
 	h := w.Header()
 	h.Set("Content-Type", string(enc.format))
 	h.Set("Content-Length", strconv.Itoa(len(body)))
@@ -156,11 +157,27 @@ func (e *Exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body) // a client that has gone is no error of ours
 }
 
-// body is the newest snapshot in an encoding, made for the first who asks.
-func (e *Exporter) body(enc encoding) []byte {
+// body is the newest snapshot in an encoding, made for the first who asks. Those who may see only some machines get an own one, without
+// what gpuwhy says of itself, which is about all of them.
+func (e *Exporter) body(enc encoding, audience auth.Audience) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.scrapes++
+	if !audience.SeesAll() {
+		seen := e.cfg.Newest().Seen(audience)
+		b := newBuilder(false)
+		if fresh := e.fresh(seen); len(fresh) > 0 {
+			b.nodes(fresh, e.ours, e.dcgm)
+		}
+		if e.ours {
+			collectOf(b, memberRows, seen.Moments(), func(m *insight.Moment) (string, time.Time) { return m.Snapshot.Node, e.cfg.Now() })
+		}
+		slices.SortFunc(b.families, func(x, y *dto.MetricFamily) int { return strings.Compare(x.GetName(), y.GetName()) })
+		if enc.gzip {
+			return e.compressed(func(w io.Writer) { encodeTo(w, b.families, enc.format) })
+		}
+		return encode(b.families, enc.format, 0)
+	}
 	a := e.current()
 	if body, ok := a.bodies[enc]; ok {
 		return body

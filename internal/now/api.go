@@ -145,7 +145,7 @@ func (s *Site) update(w http.ResponseWriter, r *http.Request) error {
 
 // summary is made again when the number of alerts changes, shortly after a snapshot.
 func (s *Site) summary(w http.ResponseWriter, r *http.Request) error {
-	a, alerts := s.Kit.Answers(r), s.Alerts.Firing(serve.Node(r))
+	a, alerts := s.Kit.Answers(r), s.alerts(r.Context()).Firing(serve.Node(r))
 	return a.Serve(w, r, alerts, func() any { return contract.NewSummary(a.Monitor(), a.Fleet, alerts) })
 }
 
@@ -164,6 +164,8 @@ func (s *Site) minutes(w http.ResponseWriter, r *http.Request) error {
 		var keep func(node, uuid string, _ int) bool
 		if s.Kit.Monitor.Several && !m.Several {
 			keep = func(node, _ string, _ int) bool { return node == m.Node }
+		} else if !serve.SeesAll(r.Context()) {
+			keep = func(node, _ string, _ int) bool { return s.Kit.Sees(r.Context(), node) }
 		}
 		return contract.NewRecent(m, a.Fleet, s.Recent.View(keep))
 	})
@@ -201,7 +203,7 @@ func (s *Site) probe(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) health(w http.ResponseWriter, r *http.Request) error {
 	h := contract.NewMonitorHealth(s.Kit.Monitor, s.Kit.Hub.Newest(), s.Parts(), s.Kit.Uptime())
-	if !auth.FromRequest(r).May(auth.Read) {
+	if who := auth.FromRequest(r); !who.May(auth.Read) || !who.Audience.SeesAll() { // errors may name any machine
 		h = h.Nameless()
 	}
 	return serve.FreshJSON(w, r, h)

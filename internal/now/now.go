@@ -3,6 +3,7 @@
 package now
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/attribute"
@@ -27,13 +29,6 @@ import (
 
 // Hues are the colors of people's work.
 type Hues = views.Hues
-
-// Alerts are what pages and totals have of alerts.
-type Alerts interface {
-	Standing() []alert.Alert
-	Past() []alert.Alert    // the last that are over
-	Firing(node string) int // how many stand on a node; on all, where it is empty
-}
 
 // A Past knows about the time before the last minutes.
 type Past interface {
@@ -59,7 +54,7 @@ type Site struct {
 	Hues      *Hues                   // the same on all pages
 	Monitor   func() contract.Monitor // what pages say of gpuwhy
 	Recent    *recent.Store
-	Alerts    Alerts
+	Alerts    alert.Book
 	Past      Past
 	Forecasts Forecasts
 	Parts     func() map[string]contract.Part // how each part of the program does, by name
@@ -91,13 +86,15 @@ func (s *Site) base(node string) string {
 
 // Input returns the data for the pages of a node, or of all nodes if the name is empty, except the explanation. f has the newest Moments
 // of these nodes.
-func (s *Site) Input(f *insight.Fleet, node string) views.Input {
-	all := f
+func (s *Site) Input(ctx context.Context, f *insight.Fleet, node string) views.Input {
+	who, _ := auth.FromContext(ctx)
+	all, alerts := f, s.alerts(ctx)
 	if moments := f.Moments(); len(moments) == 1 && moments[0].Silent() { // its page shows its last data
 		f = moments[0].Last().Alone()
 	}
 	find := f.Finder()
-	return views.Input{
+	in := views.Input{
+		Sight:    who.Sight(),
 		Monitor:  s.Monitor(),
 		Fleet:    all,
 		Nodes:    f.Nodes(),
@@ -112,12 +109,12 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 			p, _ := find(d)
 			return p.Attribution
 		},
-		Recent:     s.recent(all, node),
+		Recent:     s.recent(ctx, all, node),
 		HasPast:    s.Past.Kept(),
 		SignIn:     s.SignIn != nil && s.SignIn(),
 		Accounts:   s.Accounts,
-		Alerts:     alert.OfNode(s.Alerts.Standing(), node),
-		PastAlerts: alert.OfNode(s.Alerts.Past(), node),
+		Alerts:     alert.For(alert.OfNode(alerts.Standing(), node), who.Audience.Commands()),
+		PastAlerts: alert.For(alert.OfNode(alerts.Past(), node), who.Audience.Commands()),
 		Footprint:  s.Past.Footprint(),
 		Said: func(d *gpu.Device) *explain.DeviceAnswer {
 			p, _ := find(d)
@@ -131,6 +128,18 @@ func (s *Site) Input(f *insight.Fleet, node string) views.Input {
 			return p.Why.Next
 		},
 	}
+	if !who.Audience.SeesAll() {
+		in.Footprint = nil // of all machines
+	}
+	return in
+}
+
+// alerts has the alerts that somebody sees who asks.
+func (s *Site) alerts(ctx context.Context) alert.Book {
+	if serve.SeesAll(ctx) {
+		return s.Alerts
+	}
+	return alert.Seen(s.Alerts, serve.NodeNames(s.Kit.Fleet(ctx)))
 }
 
 func (s *Site) notices() []gpu.Advice {
@@ -143,7 +152,7 @@ func (s *Site) notices() []gpu.Advice {
 // Listing is what a page at a path is made of that lists what the newest Moments have of what a request is about.
 func (s *Site) Listing(r *http.Request, path string) views.Input {
 	f := s.Kit.Latest(r)
-	in := s.Input(f, serve.Node(r))
+	in := s.Input(r.Context(), f, serve.Node(r))
 	in.Choices = views.Choices{Path: in.BasePath + path, Asked: r.URL.Query()}
 	a := f.Answer()
 	in.Layers, in.Causes = contract.NewLayers(a), a.Main()

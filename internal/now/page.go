@@ -1,6 +1,7 @@
 package now
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -32,13 +33,13 @@ func (s *Site) home() serve.Handler {
 		if serve.PrefersJSON(w, r) {
 			return service(w, r)
 		}
-		return s.Kit.LiveHTML(w, r, views.NewPage(s.all(s.Kit.Latest(r), serve.Node(r), r.URL.Query())))
+		return s.Kit.LiveHTML(w, r, views.NewPage(s.all(r.Context(), s.Kit.Latest(r), serve.Node(r), r.URL.Query())))
 	}
 }
 
 // all returns the input of the page about all Moments of a fleet.
-func (s *Site) all(f *insight.Fleet, node string, asked url.Values) views.Input {
-	in := s.Input(f, node)
+func (s *Site) all(ctx context.Context, f *insight.Fleet, node string, asked url.Values) views.Input {
+	in := s.Input(ctx, f, node)
 	in.Choices = views.Choices{Path: in.BasePath, Asked: asked}
 	a := f.Answer()
 	in.Layers, in.Past, in.Ways, in.Why, in.Causes = contract.NewLayers(a), a.Past, a.Ways, a.Sentence, a.Main()
@@ -55,7 +56,7 @@ func (s *Site) device(w http.ResponseWriter, r *http.Request) error {
 	if p.Device.UUID != r.PathValue("id") {
 		return s.Kit.Redirect(w, r, "/"+path)
 	}
-	in := s.Input(p.Alone(), "")
+	in := s.Input(r.Context(), p.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + path, Asked: r.URL.Query()}
 	in.Layers, in.Past, in.Ways, in.Causes = contract.NewLayersOfOne(p.Why), p.Why.Past, p.Why.Ways, p.Why.Causes
 	in.Forecasts = s.Forecasts.Forecast(p.Alone(), []insight.Part{p}, in.Now)
@@ -72,7 +73,7 @@ func (s *Site) embed(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.Kit.Embeddable(w, r)
-	in := s.Input(p.Alone(), "")
+	in := s.Input(r.Context(), p.Alone(), "")
 	in.Choices = views.Choices{Path: in.BasePath + "embed/gpu/" + url.PathEscape(p.Device.UUID), Asked: r.URL.Query()}
 	in.Causes = p.Why.Causes
 	page := views.NewEmbedPage(in, p.Device)
@@ -97,6 +98,9 @@ func (s *Site) find(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Site) about(w http.ResponseWriter, r *http.Request) error {
 	in := s.Listing(r, "about")
+	if !serve.SeesAll(r.Context()) { // how the program does may name any machine
+		return s.Kit.LiveHTML(w, r, views.NewAboutPage(in))
+	}
 	if s.Costs != nil {
 		in.Costs = s.Costs()
 	}

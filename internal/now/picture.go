@@ -2,8 +2,10 @@ package now
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -47,7 +49,7 @@ func (s *Site) picture(w http.ResponseWriter, r *http.Request) error {
 		asked.Set("gpu", p.Device.UUID)
 	}
 	var image bytes.Buffer
-	if err := views.NewShared(s.all(f, serve.Node(r), asked), theme).Render(r.Context(), &image); err != nil {
+	if err := views.NewShared(s.all(r.Context(), f, serve.Node(r), asked), theme).Render(r.Context(), &image); err != nil {
 		return fmt.Errorf("draw the picture: %w", err)
 	}
 	s.Kit.Embeddable(w, r)
@@ -55,7 +57,11 @@ func (s *Site) picture(w http.ResponseWriter, r *http.Request) error {
 }
 
 // recent returns a function for the recent past of a page's devices: of one node, or of all.
-func (s *Site) recent(f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
+func (s *Site) recent(ctx context.Context, f *insight.Fleet, page string) func(node, uuid string, step time.Duration) *recent.Table {
+	among := ""
+	if !serve.SeesAll(ctx) {
+		among = strings.Join(append(serve.NodeNames(s.Kit.Fleet(ctx)), ""), "\n") + "\n" // a name without text is nobody's
+	}
 	return func(node, uuid string, step time.Duration) *recent.Table {
 		if node == "" {
 			node = page
@@ -65,6 +71,6 @@ func (s *Site) recent(f *insight.Fleet, page string) func(node, uuid string, ste
 			shown = m.Alone()
 		}
 		_, every, _ := s.Kit.Monitor.Pace(shown)
-		return s.Recent.Table(recent.Question{Node: node, UUID: uuid, Step: step, Interval: every})
+		return s.Recent.Table(recent.Question{Node: node, UUID: uuid, Among: among, Step: step, Interval: every})
 	}
 }

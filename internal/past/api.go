@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
@@ -122,7 +123,8 @@ func (s *Site) Routes() []serve.Route {
 // of a route about the past, below no base path. The kit may have a [serve.Still] without Moments. Its error is a [gpu.Advice] where
 // the API would refuse; what was written before an error is a part of the answer.
 func (s *Site) Answer(ctx context.Context, path string, query url.Values, w io.Writer) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, path+"?"+query.Encode(), nil)
+	who := auth.LocalOwner() // who runs the program that asks
+	r, err := http.NewRequestWithContext(auth.NewContext(ctx, &who), http.MethodGet, path+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
 	}
@@ -188,6 +190,7 @@ func (s *Site) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return pastError(err)
 	}
+	series = slices.DeleteFunc(series, func(s history.Series) bool { return slices.Contains(nobody, s.Key) })
 	slices.SortStableFunc(series, func(a, b history.Series) int {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(q.devices[a.Key].Index, q.devices[b.Key].Index))
 	})
@@ -277,6 +280,9 @@ func (s *Site) sessions(w http.ResponseWriter, r *http.Request) error {
 	head := contract.PastSessions{PastSpan: q.span(), Sessions: []contract.PastSession{}}
 	return stream(w, r, q, head, contract.SessionColumns, mapped(s.Past.Sessions(r.Context(), q.Query), func(e *store.Session) contract.PastSession {
 		d := q.devices[e.Key]
+		if q.commands != auth.Shown && !q.commands.Whole(e.User) {
+			e.Command = ""
+		}
 		return contract.NewPastSession(e, &d)
 	}))
 }
@@ -372,6 +378,9 @@ func (s *Site) tierOf(ctx context.Context, q *request) (store.Tier, error) {
 func (s *Site) size(w http.ResponseWriter, r *http.Request) error {
 	if s.Sizes == nil {
 		return errNoHistory
+	}
+	if !serve.SeesAll(r.Context()) {
+		return serve.ErrNotAll
 	}
 	f, err := s.Sizes.Now(r.Context())
 	if err != nil {
@@ -506,7 +515,9 @@ func (s *Site) oneNode(ctx context.Context, name string) (string, error) {
 	}
 	nodes := map[string]bool{}
 	for _, d := range devices {
-		nodes[d.Node] = true
+		if s.Kit.Sees(ctx, d.Node) {
+			nodes[d.Node] = true
+		}
 	}
 	if nodes[s.Kit.Monitor.Node] || len(nodes) == 0 {
 		return s.Kit.Monitor.Node, nil
@@ -525,7 +536,7 @@ func (s *Site) then(ctx context.Context, node string, asked time.Time) (*insight
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.Past.Moment(ctx, node, asked, stage)
+	m, err := s.momentOf(ctx, node, asked, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
 		return nil, serve.Refuse(http.StatusNotFound, "gpuwhy was not reading "+serve.Quote(node)+" at "+asked.Format(time.RFC3339),
 			"the last snapshot before that is from "+gap.Before.In(asked.Location()).Format(time.RFC3339))
@@ -538,6 +549,19 @@ func (s *Site) then(ctx context.Context, node string, asked time.Time) (*insight
 		return nil, pastError(err)
 	}
 	return m, nil
+}
+
+// momentOf is a node as somebody sees it who asks. There is nothing of a node that he may not see.
+func (s *Site) momentOf(ctx context.Context, node string, at time.Time, stage *insight.Stage) (*insight.Moment, error) {
+	if !s.Kit.Sees(ctx, node) {
+		return nil, history.ErrNotSeen
+	}
+	m, err := s.Past.Moment(ctx, node, at, stage)
+	if err != nil {
+		return nil, err
+	}
+	who, _ := auth.FromContext(ctx)
+	return m.For(who.Audience), nil
 }
 
 // elements yields the elements of a list as one that can fail.

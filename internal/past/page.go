@@ -15,6 +15,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/when"
 	"github.com/gpuwhy/gpuwhy/views"
 )
@@ -29,8 +30,8 @@ const (
 
 // A Shell fills in what every page shows.
 type Shell interface {
-	// Input is what a page of a node is made of, or of all if the name is empty.
-	Input(f *insight.Fleet, node string) views.Input
+	// Input is what a page of a node is made of for somebody who asks, or of all nodes if the name is empty.
+	Input(ctx context.Context, f *insight.Fleet, node string) views.Input
 }
 
 // Forecasts says what comes next.
@@ -41,8 +42,8 @@ type Forecasts interface {
 
 // shown is the page of the past. An error of the database is on the page, and is returned too.
 func (s *Site) shown(ctx context.Context, q *Question) (templ.Component, error) {
-	in := views.PastInput{Input: s.Shell.Input(s.Kit.Hub.Newest(), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble, Unclear: q.Unclear}
-	if s.Writing != nil {
+	in := views.PastInput{Input: s.Shell.Input(ctx, s.Kit.Fleet(ctx), q.Node), Asked: q.Asked, NotKept: q.NotKept, Trouble: q.Trouble, Unclear: q.Unclear}
+	if s.Writing != nil && serve.SeesAll(ctx) {
 		if part := s.Writing(); part.LastError != nil {
 			in.Unwritten = *part.LastError
 		}
@@ -50,7 +51,7 @@ func (s *Site) shown(ctx context.Context, q *Question) (templ.Component, error) 
 	var err error
 	if q.Trouble == nil {
 		in.From, in.To, in.At, in.Price = q.From, q.To, q.At, s.Price
-		in.Forecasts = s.forecasts(q)
+		in.Forecasts = s.forecasts(ctx, q)
 		err = s.fillPast(ctx, &in, q)
 	}
 	if err != nil {
@@ -65,8 +66,8 @@ func (s *Site) shown(ctx context.Context, q *Question) (templ.Component, error) 
 }
 
 // forecasts are those of the devices of a node, or of all, that there are now.
-func (s *Site) forecasts(q *Question) []contract.GPUForecast {
-	f := s.Kit.Hub.Newest()
+func (s *Site) forecasts(ctx context.Context, q *Question) []contract.GPUForecast {
+	f := s.Kit.Fleet(ctx)
 	var parts []insight.Part
 	for part := range f.Parts() {
 		if q.Node == "" || part.Snapshot.Node == q.Node {
@@ -95,6 +96,12 @@ func (s *Site) fillPast(ctx context.Context, in *views.PastInput, q *Question) e
 	query := store.Query{From: q.From, To: q.To, Keys: q.Keys}
 	if len(query.Keys) == 0 && q.Node != "" {
 		query.Keys = append(slices.Collect(maps.Keys(q.Devices)), store.Key{Node: q.Node}) // the machine's events, too
+	}
+	if !serve.SeesAll(ctx) {
+		if len(query.Keys) == 0 {
+			query.Keys = slices.Collect(maps.Keys(q.Devices))
+		}
+		query.Keys = append(query.Keys, nobody...)
 	}
 	ask := s.Past
 	in.Times = timesOf(q.From, q.To)
@@ -238,7 +245,7 @@ func (s *Site) fillThen(ctx context.Context, in *views.PastInput, q *Question) e
 			return err
 		}
 	}
-	m, err := s.Past.Moment(ctx, node, q.At, stage)
+	m, err := s.momentOf(ctx, node, q.At, stage)
 	if gap, ok := errors.AsType[*history.NotSeenError](err); ok {
 		in.ThenTrouble = &gpu.Advice{
 			What: "gpuwhy wasn't reading " + node + " at that time",

@@ -94,7 +94,7 @@ func (s *Site) question(r *http.Request) (*Question, error) {
 	}
 	q.From, q.To, q.Devices = span.From, span.To, span.devices
 	if len(q.Asked["gpu"]) > 0 || q.Asked.Has("node") {
-		q.Keys = span.Keys
+		q.Keys = slices.DeleteFunc(span.Keys, func(k store.Key) bool { return slices.Contains(nobody, k) })
 	}
 	now := s.Past.Now().In(q.From.Location())
 	if text := q.Asked.Get("at"); text != "" {

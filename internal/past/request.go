@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
@@ -27,9 +28,15 @@ const usualSpan = "24h"
 type request struct {
 	store.Query
 	values  url.Values
-	devices map[store.Key]store.Device // that the store knows, and the request is about
+	devices map[store.Key]store.Device // that the store knows, the request is about, and who asks may see
 	csv     bool
+	// limited says that who asks may see only some machines; commands, whose command lines.
+	limited  bool
+	commands auth.Commands
 }
+
+// nobody's keys are asked for beside others by who may see only some machines: without any key, all machines are meant.
+var nobody = []store.Key{{}, {UUID: "none"}}
 
 // request reads what all questions about the past have in common: from, to, tz, gpu, node, user and format.
 func (s *Site) request(r *http.Request) (*request, error) {
@@ -40,7 +47,9 @@ func (s *Site) request(r *http.Request) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &request{values: values, devices: map[store.Key]store.Device{}}
+	q := &request{
+		values: values, devices: map[store.Key]store.Device{}, limited: !serve.SeesAll(r.Context()), commands: serve.Commands(r.Context()),
+	}
 	now, err := s.zoned(values.Get("tz"))
 	if err != nil {
 		return nil, err
@@ -127,6 +136,9 @@ func (s *Site) pastDevices(r *http.Request, q *request) error {
 	if err != nil {
 		return pastError(err)
 	}
+	if q.limited {
+		all = slices.DeleteFunc(slices.Clone(all), func(d store.Device) bool { return !s.Kit.Sees(r.Context(), d.Node) })
+	}
 	node := cmp.Or(serve.Node(r), q.values.Get("node"))
 	for _, d := range all {
 		if node == "" || d.Node == node {
@@ -148,8 +160,11 @@ func (s *Site) pastDevices(r *http.Request, q *request) error {
 		}
 		q.Keys = append(q.Keys, keys...)
 	}
-	if len(q.Keys) == 0 && node != "" {
+	if len(q.Keys) == 0 && (node != "" || q.limited) {
 		q.Keys = slices.Collect(maps.Keys(q.devices))
+	}
+	if q.limited {
+		q.Keys = append(q.Keys, nobody...)
 	}
 	return nil
 }
@@ -310,7 +325,7 @@ func (q *request) file(what, grouping string) string {
 		name += "-by-" + grouping
 	}
 	keys := q.Keys // those that were asked for
-	if len(keys) == 0 {
+	if len(keys) == 0 || q.limited {
 		keys = slices.Collect(maps.Keys(q.devices))
 	}
 	if len(keys) > 0 && !slices.ContainsFunc(keys, func(k store.Key) bool { return k.Node != keys[0].Node }) {

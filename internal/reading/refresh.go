@@ -44,7 +44,7 @@ func (r *Room) refresh(ctx context.Context, c *action.Call, _ struct{}) (any, er
 	var g errgroup.Group
 	g.SetLimit(mostAtOnce)
 	each := func(name string, read func(context.Context) error) {
-		if c.Wanted != nil && !c.Wanted(name) {
+		if c.Wanted != nil && !c.Wanted(name) || !c.Sees(name) {
 			return
 		}
 		g.Go(func() error {

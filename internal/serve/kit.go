@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"context"
 	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -72,12 +74,22 @@ type Kit struct {
 
 	mu      sync.Mutex
 	answers map[view]*Answers // the newest; requests name nodes that there are
+
+	seeing sync.Mutex
+	seen   map[auth.Audience][]sighted // what limited audiences see of the last fleets
 }
+
+// A sighted is a fleet as an audience sees it.
+type sighted struct{ whole, seen *insight.Fleet }
+
+// mostSighted is how many fleets are remembered for an audience: the newest, and that with readings on demand. mostAudiences is for how
+// many audiences.
+const mostSighted, mostAudiences = 2, 256
 
 // NewKit makes a kit.
 func NewKit(s Settings) *Kit {
 	s.BasePath = strings.TrimRight(s.BasePath, "/")
-	return &Kit{Settings: s, answers: map[view]*Answers{}, started: s.Clock.Elapsed()}
+	return &Kit{Settings: s, answers: map[view]*Answers{}, seen: map[auth.Audience][]sighted{}, started: s.Clock.Elapsed()}
 }
 
 // Uptime is for how long there is the kit, and with it the program.
@@ -102,11 +114,63 @@ func (k *Kit) Base(r *http.Request) string {
 	return k.BasePath
 }
 
+// audience is who asks in a context; nobody where it has no principal.
+func audience(ctx context.Context) auth.Audience {
+	who, _ := auth.FromContext(ctx)
+	return who.Audience
+}
+
+// SeesAll reports whether who asks may see all machines. What can't be told for some of them alone is refused to others with
+// [ErrNotAll].
+func SeesAll(ctx context.Context) bool { return audience(ctx).SeesAll() }
+
+// ErrNotAll refuses what is about all machines to who may see only some.
+var ErrNotAll = Refuse(http.StatusForbidden, "this is about all machines, and you may see only some of them", "ask the person who runs gpuwhy")
+
+// Commands says whose command lines somebody sees who asks.
+func Commands(ctx context.Context) auth.Commands { return audience(ctx).Commands() }
+
+// Sees reports whether who asks may see a node. Everything that is told of a node goes through it, or through [Kit.Seen].
+func (k *Kit) Sees(ctx context.Context, node string) bool {
+	a := audience(ctx)
+	return a.SeesAll() || a.Sees(k.Hub.Newest().Machine(node))
+}
+
+// Seen returns a fleet as somebody sees it who asks: always the same for the same fleet. It is nil where f is.
+func (k *Kit) Seen(ctx context.Context, f *insight.Fleet) *insight.Fleet {
+	a := audience(ctx)
+	if a == auth.Everything || f == nil {
+		return f
+	}
+	k.seeing.Lock()
+	defer k.seeing.Unlock()
+	for _, s := range k.seen[a] {
+		if s.whole == f {
+			return s.seen
+		}
+	}
+	if len(k.seen) >= mostAudiences {
+		clear(k.seen)
+	}
+	last := k.seen[a]
+	if len(last) == mostSighted {
+		last = slices.Delete(last, 0, 1)
+	}
+	s := sighted{f, f.Seen(a)}
+	k.seen[a] = append(last, s)
+	return s.seen
+}
+
+// Fleet has the newest Moments that somebody sees who asks; nil before the first reading.
+func (k *Kit) Fleet(ctx context.Context) *insight.Fleet { return k.Seen(ctx, k.Hub.Newest()) }
+
 // Newest has the newest Moments that a request is about; nil before the first reading.
-func (k *Kit) Newest(r *http.Request) *insight.Fleet { return narrow(r, k.Hub.Newest()) }
+func (k *Kit) Newest(r *http.Request) *insight.Fleet { return narrow(r, k.Fleet(r.Context())) }
 
 // Latest is Newest plus readings made on demand since, for pages.
-func (k *Kit) Latest(r *http.Request) *insight.Fleet { return narrow(r, k.Hub.Latest()) }
+func (k *Kit) Latest(r *http.Request) *insight.Fleet {
+	return narrow(r, k.Seen(r.Context(), k.Hub.Latest()))
+}
 
 // narrow returns the fleet, or the one node of it that the request is about.
 func narrow(r *http.Request, f *insight.Fleet) *insight.Fleet {
@@ -179,6 +243,9 @@ type view struct {
 
 func newView(r *http.Request) view { return view{Node(r), auth.FromRequest(r).Audience} }
 
+// mostAnswers is for how many nodes and audiences answers are remembered. A hub has at most 20,000 nodes.
+const mostAnswers = 50_000
+
 // Answers are those of the newest Moments that a request is about. It asks for them under the lock, so that no older answers come
 // after newer ones.
 func (k *Kit) Answers(r *http.Request) *Answers {
@@ -187,6 +254,9 @@ func (k *Kit) Answers(r *http.Request) *Answers {
 	f, key := k.Newest(r), newView(r)
 	made := k.answers[key]
 	if made == nil || made.Fleet != f {
+		if made == nil && len(k.answers) >= mostAnswers { // of machines and audiences that may be gone
+			clear(k.answers)
+		}
 		made = &Answers{kit: k, Fleet: f}
 		k.answers[key] = made
 	}

@@ -31,7 +31,7 @@ func (s *Server) ofNode(routes http.Handler) Handler {
 
 // About returns the request as one about a node alone, if there is such a node.
 func (k *Kit) About(r *http.Request, name string) (*http.Request, error) {
-	f := k.Hub.Newest()
+	f := k.Fleet(r.Context()) // a node that somebody may not see does not exist for him
 	if f == nil {
 		return nil, k.Readable(f)
 	}

@@ -288,7 +288,7 @@ func (r *Reader) refreshPortable(ctx context.Context, q *gopsutil.Process, p *pr
 	}
 	args, argsErr := argumentsOf(ctx, q)
 	own := ownerErr == nil && owner == ownName()
-	f.Command = readable(r.show.command(own), args, argsErr, func() string { return commandLine(args) })
+	f.Command, f.Private = r.show.commands(own, args, argsErr)
 	f.Program = readable(r.show.program(own), args, argsErr, func() string { return programOf(unixName(name), unixNames(args)) })
 }
 

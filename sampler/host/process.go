@@ -151,7 +151,7 @@ func (r *Reader) refresh(pid int, p *process, comm string, now time.Time) {
 	args, argsErr := r.arguments(pid)
 	p.facts.Name = gpu.Of(clean(fullName(comm, args)))
 	own := err == nil && uid == r.uid
-	p.facts.Command = readable(r.show.command(own), args, argsErr, func() string { return commandLine(args) })
+	p.facts.Command, p.facts.Private = r.show.commands(own, args, argsErr)
 	p.facts.Program = readable(r.show.program(own), args, argsErr, func() string {
 		name := programOf(comm, args)
 		if name == jupyterKernel && own {
@@ -172,6 +172,15 @@ func readable(shown bool, args []string, err error, read func() string) gpu.Read
 		return gpu.Reading[string]{}
 	}
 	return gpu.Of(read())
+}
+
+// commands returns the command line as everybody sees it, and the whole one for the process's user where that is another.
+func (s ShowCommands) commands(own bool, args []string, err error) (shown gpu.Reading[string], private string) {
+	shown = readable(s.command(own), args, err, func() string { return commandLine(args) })
+	if !shown.Present() && s != ShowNone && err == nil && len(args) > 0 {
+		private = commandLine(args)
+	}
+	return shown, private
 }
 
 // command reports whether a process's command line is shown; own means our own user's process.

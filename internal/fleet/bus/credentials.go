@@ -2,6 +2,8 @@ package bus
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -174,4 +176,29 @@ func warnOpen(name string, log *slog.Logger) {
 	if info, err := os.Stat(name); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
 		log.Warn("others may read the fleet credentials: remove that permission", "file", name, "mode", info.Mode().Perm().String(), "try", "chmod 600")
 	}
+}
+
+// Identity returns the name that credentials of 'gpuwhy fleet join-command' have, and a signing key that belongs to them alone: it is made
+// of their seed, and is of no use to sign in. Both are empty for other credentials.
+func Identity(file string) (name string, key ed25519.PrivateKey) {
+	if file == "" {
+		return "", nil
+	}
+	c, err := readCredentials(file)
+	if err != nil || c.seed == nil {
+		return "", nil
+	}
+	if claims, err := jwt.DecodeUserClaims(c.jwt); err == nil {
+		_, name, _ = strings.Cut(claims.Name, " ") // after its kind
+	}
+	seed, err := c.seed.Seed()
+	if err != nil {
+		return name, nil
+	}
+	_, raw, err := nkeys.DecodeSeed(seed)
+	if err != nil {
+		return name, nil
+	}
+	own := sha256.Sum256(append([]byte("gpuwhy hub key 1 "), raw...))
+	return name, ed25519.NewKeyFromSeed(own[:])
 }

@@ -51,6 +51,8 @@ type Config struct {
 	Bus     *bus.Bus
 	Limits  bus.Limits // of what is kept in NATS
 	Version string
+	// Signer signs the questions; nil: nobody does, and nodes let this hub read alone.
+	Signer *talk.Signer
 	// Own reports whether this program reads the node itself: messages about such nodes are ignored.
 	Own func(node string) bool
 	// Take receives the newest Moments of nodes, at most one of each.
@@ -219,7 +221,7 @@ func (d *Downlink) greet(ctx context.Context) {
 	defer t.Stop()
 	for {
 		for _, silent := range d.silences() {
-			hello, err := json.Marshal(talk.Hub{Version: d.Version, Protocol: wire.Spoken, Run: d.run, Silent: silent})
+			hello, err := json.Marshal(d.hello(silent))
 			if err == nil {
 				err = d.Bus.Conn().Publish(bus.Hubs, hello)
 			}
@@ -234,6 +236,15 @@ func (d *Downlink) greet(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// hello is what this hub announces.
+func (d *Downlink) hello(silent map[string]time.Time) talk.Hub {
+	h := talk.Hub{Version: d.Version, Protocol: wire.Spoken, Run: d.run, Silent: silent, Key: d.Signer.Public()}
+	if h.Key != nil {
+		h.Name = d.Signer.Name
+	}
+	return h
 }
 
 // mostHubs is how many other hubs are told at once, and silentAtOnce how many machines one message lists.

@@ -295,7 +295,7 @@ func questions(t *testing.T) {
 	hub, a := show(t, s, virtualClock()), start(t, s)
 	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
 	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
-	ann := auth.Principal{Name: "ann", Access: auth.Operate}
+	ann := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
 	ask := func(node, what string, asker *auth.Principal, order string) (any, error) {
 		return hub.Ask(t.Context(), node, &action.Question{Ask: what, Order: json.RawMessage(order), Asker: asker})
 	}

@@ -607,7 +607,7 @@ func (d *Downlink) ask(ctx context.Context, node string, q *action.Question) (a 
 	}
 	ctx, cancel := context.WithTimeout(ctx, talk.Deadline+time.Second)
 	defer cancel()
-	m, err := d.Bus.Conn().RequestWithContext(ctx, bus.Ask(node), text)
+	m, err := d.Bus.Conn().RequestMsgWithContext(ctx, &nats.Msg{Subject: bus.Ask(node), Data: text, Header: d.Signer.Sign(node, text, d.Clock.Now())})
 	if err != nil {
 		return a, &gpu.Advice{
 			What: node + " does not answer", Try: "check that it runs and reaches the fleet's NATS servers, and that gpuwhy runs there", Err: err,

@@ -3,6 +3,7 @@
 package talk
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,12 +29,12 @@ const (
 )
 
 // Self is the principal of a hub that asks on its own behalf.
-var Self = auth.Principal{Name: "a hub", Access: auth.Read}
+var Self = auth.Principal{Name: "a hub", Access: auth.Read, Audience: auth.Everything, Way: auth.Hub}
 
-// earlier has the principals for questions from hubs of earlier versions, which don't name the asker. NATS lets only hubs ask, and such a hub
-// allowed its viewers exactly that.
+// earlier has the principals for questions from hubs of earlier versions, which don't name the asker. NATS lets only hubs ask. Such a hub
+// allowed its viewers exactly that; what it does not sign, a node of this version refuses unless it only reads.
 var earlier = map[string]auth.Principal{
-	"refresh": Self, Whole: Self, Recent: Self, "alert": {Name: "a hub", Access: auth.Operate},
+	"refresh": Self, Whole: Self, Recent: Self, "alert": {Name: "a hub", Access: auth.Operate, Audience: auth.Everything, Way: auth.Hub},
 }
 
 // Asker returns the principal behind a question. A question that names none has none, unless it is from an earlier version.
@@ -87,6 +88,9 @@ type Hub struct {
 	Run      string        `json:"run,omitempty"` // random, of one run of the hub; empty of an earlier version
 	// Silent has, by node, when machines that are silent for this hub were last read.
 	Silent map[string]time.Time `json:"silent,omitempty"`
+	// Name and Key tell hubs apart: with Key nodes check what the hub signs. Empty of an earlier version, and of a hub without a key.
+	Name string            `json:"name,omitempty"`
+	Key  ed25519.PublicKey `json:"key,omitempty"`
 }
 
 // An event is a change of an alert, in a message of the stream of events.

@@ -51,6 +51,8 @@ type Config struct {
 	// Act performs an action that a hub asks for, on behalf of the asker, and returns a Moment or a value to be written as JSON. Its
 	// error is [action.ErrUnknown] for actions that hubs can't ask for.
 	Act func(ctx context.Context, node string, q *action.Question, asker auth.Principal) (any, error)
+	// Hubs decide what hubs may ask for; nil: they may ask what [DefaultAllow] says, and their keys are not kept.
+	Hubs *Hubs
 	// Recent returns a node's recent past, in the form for hubs.
 	Recent func(node string) ([]byte, error)
 	Clock  clock.Clock
@@ -75,6 +77,9 @@ type Uplink struct {
 
 // New returns an Uplink.
 func New(c Config) *Uplink {
+	if c.Hubs == nil {
+		c.Hubs = NewHubs(DefaultAllow, c.Clock, c.Log, nil)
+	}
 	return &Uplink{
 		Config: c, nodes: map[string]*node{}, more: make(chan struct{}, 1), secret: rand.Text(),
 		hello: wire.Hello{Version: c.Version, Started: c.Clock.Now().UTC(), Interval: c.Interval},
@@ -235,7 +240,11 @@ func (u *Uplink) listen(ctx context.Context) {
 	told := map[string]bool{}
 	sub, err := u.Bus.Subscribe(bus.Hubs, func(m *nats.Msg) {
 		var hello talk.Hub
-		if err := json.Unmarshal(m.Data, &hello); err != nil || hello.Protocol.Major == wire.Spoken.Major || told[hello.Version] || len(told) > 100 {
+		if json.Unmarshal(m.Data, &hello) != nil {
+			return
+		}
+		_ = u.Hubs.Learn(hello.Name, hello.Key) // it logs what is wrong
+		if hello.Protocol.Major == wire.Spoken.Major || told[hello.Version] || len(told) > 100 {
 			return
 		}
 		told[hello.Version] = true
@@ -407,7 +416,7 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 	}
 	var a talk.Reply
 	if err == nil {
-		a, err = n.reply(ctx, &q)
+		a, err = n.reply(ctx, &q, m)
 	}
 	if err != nil {
 		a = talk.Failed(err)
@@ -421,8 +430,8 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err error) {
-	asker := talk.Asker(q)
+func (n *node) reply(ctx context.Context, q *action.Question, m *nats.Msg) (a talk.Reply, err error) {
+	asker, limited := n.Hubs.Asker(n.name, q, m.Header, m.Data)
 	if !asker.May(auth.Read) {
 		return a, action.Denied
 	}
@@ -437,6 +446,9 @@ func (n *node) reply(ctx context.Context, q *action.Question) (a talk.Reply, err
 	ctx, cancel := context.WithTimeout(ctx, talk.Deadline)
 	defer cancel()
 	result, err := n.Act(ctx, n.name, q, asker)
+	if limited != nil && errors.Is(err, action.Denied) { // the hub may not ask for it, whoever wants it
+		err = limited
+	}
 	if errors.Is(err, action.ErrUnknown) {
 		return a, fmt.Errorf("this gpuwhy (%s) does not know the question %.32q", n.Version, q.Ask)
 	}

@@ -5,15 +5,18 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
 // A Question is a query about the recent past.
 type Question struct {
-	Node, UUID string        // of one node, or one device; empty: of all
-	Step       time.Duration // the time between two points, in seconds that divide a minute: at least so long
-	Interval   time.Duration // about how long after one reading the next one is due
+	Node, UUID string // of one node, or one device; empty: of all
+	// Among are the nodes that all are, with a line break after each; empty: all.
+	Among    string
+	Step     time.Duration // the time between two points, in seconds that divide a minute: at least so long
+	Interval time.Duration // about how long after one reading the next one is due
 }
 
 // A Table has the recent past of devices as means over steps, of steps that are over. The first one begins with a minute, or with the first
@@ -216,7 +219,7 @@ func (s *Store) Table(q Question) *Table {
 	}
 	q.Step = step // those that asked for another have the same answer
 	t := newTable(step)
-	now := allRead(asked, q.Node, max(step, 3*q.Interval))
+	now := allRead(asked, q, max(step, 3*q.Interval))
 	if now.IsZero() {
 		return t
 	}
@@ -256,22 +259,25 @@ func (s *Store) Table(q Question) *Table {
 	return t
 }
 
+// about reports whether a question is about a node.
+func (q *Question) about(node string) bool {
+	return (q.Node == "" || q.Node == node) && (q.Among == "" || strings.Contains("\n"+q.Among, "\n"+node+"\n"))
+}
+
 // allRead is until when a node was read, or all, but for those of which nothing was heard for as long as silent.
-func allRead(shelves []*shelf, node string, silent time.Duration) (now time.Time) {
+func allRead(shelves []*shelf, q Question, silent time.Duration) (now time.Time) {
 	var newest time.Time
 	for _, s := range shelves {
-		if node != "" {
-			newest = later(newest, s.newest[node])
-			continue
-		}
-		for _, last := range s.newest {
-			newest = later(newest, last)
+		for node, last := range s.newest {
+			if q.about(node) {
+				newest = later(newest, last)
+			}
 		}
 	}
 	now = newest
 	for _, s := range shelves {
-		for _, last := range s.newest {
-			if node == "" && last.Before(now) && newest.Sub(last) < silent {
+		for node, last := range s.newest {
+			if q.Node == "" && q.about(node) && last.Before(now) && newest.Sub(last) < silent {
 				now = last
 			}
 		}
@@ -299,7 +305,7 @@ func (s *shelf) fill(t *Table, q Question) {
 	counts := make([]float64, t.Points)
 	sums := make([]float64, t.Points)
 	for k, d := range s.devices {
-		if q.Node != "" && k.node != q.Node || q.UUID != "" && k.uuid != q.UUID {
+		if !q.about(k.node) || q.UUID != "" && k.uuid != q.UUID {
 			continue
 		}
 		r := Row{Node: k.node, UUID: k.uuid, Name: d.name, Index: d.index, machine: d.machine, values: make([][]float32, len(d.rows))}
