@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -13,12 +14,12 @@ import (
 // A Shell fills in what every page shows.
 type Shell interface {
 	// Input is what a page of a node is made of, or of all if the name is empty.
-	Input(f *insight.Fleet, node string) views.Input
+	Input(ctx context.Context, f *insight.Fleet, node string) views.Input
 }
 
 // page shows the entries that the query asks for. It says what is wrong with a query.
 func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
-	in := views.AuditInput{Input: s.Shell.Input(s.Kit.Hub.Newest(), "")}
+	in := views.AuditInput{Input: s.Shell.Input(r.Context(), s.Kit.Hub.Newest(), "")}
 	in.Choices = views.Choices{Path: in.BasePath + "audit", Asked: r.URL.Query()}
 	q, err := s.query(r)
 	if err == nil {
