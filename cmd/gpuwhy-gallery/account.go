@@ -57,14 +57,14 @@ func (g *gallery) newAccounts() (http.Handler, error) {
 	}
 	account := func(change func(p *views.AccountPage)) func(r *http.Request) templ.Component {
 		return func(r *http.Request) templ.Component {
-			p := annsAccount(shown.Input(kit.Latest(r), ""))
+			p := annsAccount(shown.Input(r.Context(), kit.Latest(r), ""))
 			change(&p)
 			return p
 		}
 	}
 	administered := func(path string, administers bool, most string, make func(views.AccountsInput) templ.Component) serve.Route {
 		return page(path, func(r *http.Request) templ.Component {
-			in := views.AccountsInput{Input: shown.Input(kit.Latest(r), ""), Administers: administers, Most: most}
+			in := views.AccountsInput{Input: shown.Input(r.Context(), kit.Latest(r), ""), Administers: administers, Most: most}
 			in.Choices = views.Choices{Path: in.BasePath + path[1:], Asked: url.Values{}}
 			return make(in)
 		})

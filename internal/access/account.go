@@ -99,6 +99,7 @@ func (u *User) principal(id string, way auth.Way, address, key string) auth.Prin
 // vouchedElsewhere reports whether a provider vouches for the user, and another way would get around it: whoever the provider no longer lets
 // in must not come in with a password either.
 func (u *User) vouchedElsewhere(way auth.Way) bool { return u.Provider != "" && way != auth.Provider }
+
 // commands says whose command lines the user sees: an administrator those that machines show to all viewers, others their own whole and
 // nobody else's.
 func (u *User) commands() auth.Commands {

@@ -44,7 +44,7 @@ type rig struct {
 type shell struct{ kit *serve.Kit }
 
 // Input implements Shell.
-func (s shell) Input(f *insight.Fleet, _ string) views.Input {
+func (s shell) Input(_ context.Context, f *insight.Fleet, _ string) views.Input {
 	return views.Input{
 		Monitor: s.kit.Monitor, Fleet: f, Nodes: f.Nodes(), BasePath: s.kit.Root(), Asset: s.asset, Now: s.kit.Clock.Now(), SignIn: true,
 	}
