@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -55,9 +56,11 @@ func TestAudit(t *testing.T) {
 		t.Errorf("%s", settings)
 	}
 	do(exitOK, "was changed", "audit", "check")
-	p.stop()
-	if !strings.Contains(p.stderr.String(), `"msg":"audit","part":"audit","entry":`) {
-		t.Errorf("the log has no entry: %s", p.stderr.String())
+	if err := p.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if text := p.log.String(); !strings.Contains(text, `"msg":"audit","part":"audit","entry":`) {
+		t.Errorf("the log has no entry: %s", text)
 	}
 
 	db, err := sql.Open("sqlite", filepath.Join(dir, accountsFile))
