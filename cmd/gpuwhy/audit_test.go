@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
@@ -29,13 +27,13 @@ func TestAudit(t *testing.T) {
 		}
 		return r.stdout
 	}
-	do(exitOK, "There is no entry yet.\n", "audit", "list", "--result", "failed")
+	do(exitOK, "There is no such entry.\n", "audit", "list", "--result", "failed")
 	do(exitOK, "ann", "user", "add", "ann", "--role", "viewer")
 	do(exitOK, "was changed. The hash of the last is ", "audit", "check")
 
 	p := start(t, nil, "--source", "simulate:rtx-4090", "--interval", "250ms", "--state-dir", dir, "--log-format", "json", "--keep-audit", "2y")
 	p.await("it reads", func(u contract.Update) bool { return u.Available })
-	if r := command(t, nil, "do", "silence", "--rule", "xid", "--duration", "1m", "--comment", "a test", "--url", p.url); r.code != exitOK {
+	if r := command(t, nil, "do", "silence-matching", "--rule", "xid", "--duration", "1m", "--comment", "a test", "--url", p.url); r.code != exitOK {
 		t.Errorf("%+v", r)
 	}
 	listed := do(exitOK, "silenceAlerts", "audit", "list")
@@ -48,7 +46,7 @@ func TestAudit(t *testing.T) {
 	if err := json.Unmarshal([]byte(do(exitOK, "", "audit", "list", "--json", "--action", "silenceAlerts", "--result", "done")), &found); err != nil || len(found.Entries) != 1 {
 		t.Fatalf("%+v, %v", found, err)
 	}
-	if e := &found.Entries[0]; e.Of == 0 || e.Way != "local" || !strings.Contains(string(e.After), `"comment":"a test"`) || e.Address == "" {
+	if e := &found.Entries[0]; e.Of == 0 || e.Way != "local" || !strings.Contains(string(e.After), `"comment": "a test"`) || e.Address == "" {
 		t.Errorf("%+v", e)
 	}
 	settings := do(exitOK, "", "audit", "list", "--json", "--action", "changeSettings")
@@ -73,7 +71,7 @@ func TestAudit(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	do(exitError, "was changed, or one before it. Somebody changed the database", "audit", "check")
+	do(exitError, "Somebody changed the database by hand", "audit", "check")
 }
 
 // Settings are recorded without secrets, and only those that differ from the default.
@@ -96,12 +94,6 @@ func TestUnusualSettings(t *testing.T) {
 	}
 	if got["interval"] != "" || strings.Contains(strings.Join(values(got), " "), "sesame") {
 		t.Errorf("%v", got)
-	}
-	// Each setting can be shown.
-	for _, flag := range settings() {
-		if _, shown := unusual([]*kong.Flag{flag})[flag.Name]; shown && flag.Default != "" {
-			t.Errorf("the default of %s differs from itself: %v", flag.Name, flag.Target)
-		}
 	}
 }
 
