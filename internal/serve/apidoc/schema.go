@@ -213,6 +213,8 @@ func (s *schemas) schemaFor(t reflect.Type, format string) *Schema {
 	switch t {
 	case reflect.TypeFor[messageID]():
 		return &Schema{Type: Types{"number", "string"}}
+	case reflect.TypeFor[json.RawMessage](): // any value
+		return new(Schema)
 	case reflect.TypeFor[mergePatch]():
 		return &Schema{Type: Types{"object"}}
 	case reflect.TypeFor[json.RawMessage](): // of a type that the answer does not know
