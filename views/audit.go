@@ -174,8 +174,7 @@ func spaced(name string) string {
 
 // shell returns the shell of the audit's page, which does not update.
 func (p AuditPage) shell() Shell {
-	s := p.in.shell("Audit")
-	s.Still = true
+	s := p.in.accessShell()
 	s.Data = append(s.Data, Link{string(p.Table), "CSV"})
 	return s
 }

@@ -28,7 +28,8 @@ var components = map[string]string{
 	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",
 	// Accounts.
 	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "select[name=role] option", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",
-	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret",
+	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret", "accessTabs": ".tabs [href$='/audit']", "notices": "#notices > .banner",
+	"auditBody": "#audit-filter", "auditField": "#audit-filter [name=who]", "auditTable": ".audit table",
 	// Now.
 	"answer": ".answer .chips", "headline": ".headline .is", "unbroken": ".headline .unbroken", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",
