@@ -103,7 +103,7 @@ func NewAuditPage(in AuditInput) AuditPage {
 		p.Broken = !c.Sound
 		switch {
 		case !c.Sound:
-			p.Checked = sentence(c.Detail) + " Somebody changed the database by hand, or restored an old copy."
+			p.Checked = asSentence(c.Detail) + " Somebody changed the database by hand, or restored an old copy."
 		case c.Last == 0:
 			p.Checked = "There is no entry yet."
 		default:

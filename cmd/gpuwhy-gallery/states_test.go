@@ -297,6 +297,9 @@ func TestEveryState(t *testing.T) {
 						t.Errorf("it is %d wide of %d: %s", got, width, browser.Ask[string](b, widest))
 					}
 				}
+				if utc := browser.Ask[string](b, inUTC); utc != "" && s.ID != "no-script" {
+					t.Errorf("a time is not in the reader's zone: %s", utc)
+				}
 				b.Quiet(loud[s.ID]...)
 			})
 		}
@@ -312,6 +315,9 @@ func TestEveryState(t *testing.T) {
 		}
 	})
 }
+
+// inUTC is a time that no script has rewritten; empty for none. The page of the past names the zone of its times.
+const inUTC = `document.body?.matches(".of-past, .docs") ? "" : [...document.querySelectorAll("main time")].map((e) => e.textContent).find((text) => /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/.test(text)) ?? ""`
 
 // widest are elements that go beyond the window.
 const widest = `[...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && e.checkVisibility()).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join("\n")`
