@@ -149,7 +149,7 @@ var arrived = map[string]string{
 	"sessions-none": `d.querySelector("table") === null`,
 
 	"audit":          `d.querySelectorAll("tbody tr").length === 7 && d.querySelector(".audit b + .note") !== null && d.querySelector("tbody b > *") === null`,
-	"audit-details":  `d.querySelector(".audit-facts dd").checkVisibility() && d.querySelector(".audit details[open]").textContent.includes("operator")`,
+	"audit-details":  `d.querySelector(".audit [open] dd").checkVisibility() && d.querySelector(".audit [open]").textContent.includes("operator")`,
 	"audit-filtered": `d.querySelectorAll("tbody tr").length === 2 && d.querySelector("[name=result]").value === "failed"`,
 	"audit-nothing":  `d.getElementById("no-entry").textContent.includes("matches")`,
 	"audit-empty":    `d.getElementById("no-entry").textContent.includes("Nothing")`,
