@@ -79,8 +79,8 @@ func (g *gallery) newAudit(scene string, record audit.Record) (http.Handler, err
 func (g *gallery) newAccounts() (http.Handler, error) {
 	shown := g.accountSite(accountScene)
 	kit := shown.Kit
-	page := func(path string, make func(r *http.Request) templ.Component) serve.Route {
-		return serve.Page(path, func(w http.ResponseWriter, r *http.Request) error { return serve.FreshHTML(w, r, make(r)) })
+	page := func(path string, render func(r *http.Request) templ.Component) serve.Route {
+		return serve.Page(path, func(w http.ResponseWriter, r *http.Request) error { return serve.FreshHTML(w, r, render(r)) })
 	}
 	wrong := views.Trouble{What: "the name or the password is wrong", Try: "check both; after several failures gpuwhy makes you wait before the next try"}
 	signIn := func(code bool, name string, trouble views.Trouble, providers ...views.VouchingLink) func(*http.Request) templ.Component {
@@ -99,11 +99,11 @@ func (g *gallery) newAccounts() (http.Handler, error) {
 			return p
 		}
 	}
-	administered := func(path string, most string, make func(views.AccountsInput) templ.Component) serve.Route {
+	administered := func(path string, most string, render func(views.AccountsInput) templ.Component) serve.Route {
 		return page(path, func(r *http.Request) templ.Component {
 			in := views.AccountsInput{Input: shown.Input(r.Context(), kit.Latest(r), ""), Most: most}
 			in.Choices = views.Choices{Path: in.BasePath + path[1:], Asked: url.Values{}}
-			return make(in)
+			return render(in)
 		})
 	}
 	s, err := serve.New(kit, serve.Config{Pages: shown, Identifier: signedIn(auth.Administer)},

@@ -28,10 +28,10 @@ func ParseScope(text string) (Scope, error) {
 	for i, part := range parts {
 		part = strings.TrimSpace(part)
 		kind, value, _ := strings.Cut(part, ":")
-		label, _, labelled := strings.Cut(value, "=")
+		label, _, labeled := strings.Cut(value, "=")
 		switch {
 		case (kind == "node" || kind == "cluster") && value != "":
-		case kind == "label" && labelled && label != "":
+		case kind == "label" && labeled && label != "":
 		default:
 			return "", fmt.Errorf("%q is no scope: %w", part, errScope)
 		}
