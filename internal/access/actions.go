@@ -40,8 +40,9 @@ var (
 // defaultDays is how long a token is valid, in days, if nothing is said.
 const defaultDays = 90
 
-// mostTokens is how many tokens there may be in all.
-const mostTokens = 1000
+// mostTokens is how many tokens there may be in all, and mostOwnTokens how many an account may have of them, so that no viewer can use up
+// everybody's.
+const mostTokens, mostOwnTokens = 1000, 50
 
 // Actions returns the actions on accounts, tokens and sessions, in the order of the documents.
 func (s *AdminSite) Actions() []action.Action {
