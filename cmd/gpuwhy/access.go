@@ -211,6 +211,10 @@ func (d *daemon) tellSetup(env *environment, room *access.Room, secure *certs.Ro
 	link, err := room.SetupLink(env.ctx)
 	switch {
 	case err == nil:
+		if path, unix := serve.UnixSocket(addressText(ln.Addr())); unix && d.PublicURL == "" {
+			fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, through the socket %s, at %s\n", path, link)
+			return
+		}
 		// The link is below the origin, with the base path.
 		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(pageURL(secure, addressText(ln.Addr()), "/"), "/"))
 		fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, at %s%s\n", origin, link)

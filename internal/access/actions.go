@@ -181,7 +181,7 @@ func tellUser(done string) func(*contract.User) string {
 func tellAddedUser(u *contract.AddedUser) string {
 	text := tellUser("Account")(&u.User)
 	if u.Link != nil {
-		text += "\nTo choose a password, open this once, below the address of gpuwhy"
+		text += "\nTo choose a password, open this once, at the host of gpuwhy"
 		if u.LinkExpires != nil {
 			text += ", until " + local(*u.LinkExpires)
 		}
