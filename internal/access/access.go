@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
-	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
@@ -89,8 +88,8 @@ type Room struct {
 	hasher   *hasher
 	tokens   *tokenWay
 	uses     uses
-	begun    *rate.Limiter // ceremonies of passkeys
-	accounts struct {      // whether there is a user, when the ledger was asked last
+	begun    *beginnings
+	accounts struct { // whether there is a user, when the ledger was asked last
 		sync.Mutex
 		any   bool
 		asked time.Duration
@@ -105,7 +104,7 @@ func New(cfg Config) *Room {
 	cfg.Ledger = view
 	r := &Room{
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
-		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
+		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: newBeginnings(),
 	}
 	r.tokens = newTokenWay(r)
 	r.ways = append(r.ways, r.tokens, sessionWay{r})

@@ -23,9 +23,6 @@ import (
 const (
 	// ceremonyLife is how long a browser has to answer with a passkey.
 	ceremonyLife = 5 * time.Minute
-	// ceremonyRate is how many ceremonies may begin in a second, and ceremonyBurst at once: each is written to the ledger.
-	ceremonyRate  = 5
-	ceremonyBurst = 50
 	// mostPasskeys is how many passkeys a user has at most.
 	mostPasskeys = 20
 	// longestTitle is how many bytes the title of a passkey has at most.
@@ -122,7 +119,7 @@ func (r *Room) relyingParty(request *http.Request) (*webauthn.WebAuthn, string, 
 
 // beginCeremony keeps a challenge for the browser that gets its cookie.
 func (r *Room) beginCeremony(w http.ResponseWriter, request *http.Request, c Ceremony) error {
-	if !r.begun.Allow() {
+	if !r.begun.allow(r.household(request)) {
 		return errMany
 	}
 	secret := newSecret()

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -1042,6 +1043,36 @@ func TestSetupWithANameThatIsTaken(t *testing.T) {
 	if w := r.visitor().post("/setup", "link", secret, "name", "root", "password", other); w.Code != http.StatusSeeOther {
 		t.Errorf("%d %s", w.Code, text(w))
 	}
+}
+
+// A stranger who begins to sign in over and over keeps nobody else from it.
+func TestBeginnings(t *testing.T) {
+	t.Parallel()
+	b, stranger, other := newBeginnings(), netip.MustParsePrefix("192.0.2.9/32"), netip.MustParsePrefix("192.0.2.10/32")
+	begun := 0
+	for range 10 * beginBurst {
+		if b.allow(stranger) {
+			begun++
+		}
+	}
+	if begun < ownBurst || begun >= beginBurst {
+		t.Errorf("a stranger begins %d times", begun)
+	}
+	if !b.allow(other) {
+		t.Error("another client can't begin")
+	}
+	for i := range 2 * mostBeginners {
+		b.allow(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32))
+	}
+	if n := len(b.own); n > mostBeginners {
+		t.Errorf("%d clients are remembered", n)
+	}
+	for range beginBurst {
+		if !b.allow(other) {
+			return // all together are limited, too
+		}
+	}
+	t.Error("nothing limits all together")
 }
 
 // What is no answer of a passkey is refused, in the audit, and slowed down.

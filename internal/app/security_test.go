@@ -28,7 +28,7 @@ var attacks = []attack{
 	{
 		"Replay: a link, a code, a passkey's answer or a provider's answer is used a second time",
 		"Each is used up in the same change of the database that accepts it.",
-		[]string{"internal/access: TestAttacksOnAnAttempt", "internal/access: TestRecoveryCodes", "internal/access: TestForgedPasskeys"},
+		[]string{"internal/access: TestAttacksOnAnAttempt", "internal/access: TestRecoveryCodes", "internal/access: TestForgedPasskeys", "internal/access: TestSetup", "internal/access: TestReset"},
 	},
 	{
 		"Forged and unsigned tokens, and alg=none, for a provider's answer",
