@@ -21,7 +21,7 @@ func Accounts(opt access.Options, log *slog.Logger) (_ http.Handler, end func() 
 	host := part.Host{Clock: clock.Program(), Log: log}
 	recorded := audit.New(audit.Config{Host: host, Ledger: opt.Ledger, Read: func() map[string]string { return nil }})
 	room := access.New(access.Config{
-		Host: host, Options: opt, Audit: recorded.Append, Revoke: func(func(auth.Principal) bool) {},
+		Host: host, Options: opt, Audit: recorded.Append, Refused: recorded.Refused, Revoke: func(func(auth.Principal) bool) {},
 	})
 	kit := serve.NewKit(serve.Settings{
 		Monitor: contract.Monitor{}, Hub: serve.Still{}, Address: serve.Address{Listen: "127.0.0.1:0"}, Clock: host.Clock, Log: log,
