@@ -434,6 +434,8 @@ func TestEarlierMachine(t *testing.T) { natstest.Virtual(t, earlierMachine) }
 func earlierMachine(t *testing.T) {
 	s := natstest.InProcess(t)
 	hub, b := show(t, s, virtualClock()), connect(t, s)
+	start(t, s).lives(t, "gpu-1", nil)
+	testkit.Until(t, "a machine of this version", func() bool { return hub.node("gpu-1") != nil })
 	var asked struct {
 		Ask    string          `json:"ask"`
 		Order  json.RawMessage `json:"order"`
