@@ -37,6 +37,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		"history size", "history export", "history compact", "history check",
 		"agent", "hub", "record", "fleet join-command", "fleet list", "fleet remove",
 		"do acknowledge", "do acknowledge-several", "do silence", "do silence-several", "do silence-matching",
+		"user add", "user change", "token add", "session list", "audit list",
 	} {
 		args := append(strings.Fields(name), "--help")
 		r := command(t, nil, args...)

@@ -55,12 +55,13 @@ var wrongValues = map[string]string{
 	"public-url": "x", "oidc-providers": "x", "oidc-issuer": "http://x.example", "oidc-name": "x", "oidc-client-id": "x", "oidc-client-secret-file": "/nowhere", "oidc-client-secret-env": "X",
 	"oidc-scopes": "x", "oidc-name-claim": "x", "oidc-groups-claim": "x", "oidc-role": "x", "oidc-default-role": "x", "oidc-create-users": "false",
 	"proxy-sign-in": "x", "proxy-user": "x", "proxy-role": "x", "proxy-default-role": "x", "proxy-issuer": "x", "proxy-audience": "x",
+	"no-sign-in": "x", "accounts": "mysql://x", "keep-audit": "x", "fleet-allow": "a=x",
 	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
 }
 
 // anyValue are the settings that accept any text.
 var anyValue = []string{"nvml-library", "nvidia-smi", "sysfs-root", "proc-root", "pcie-throughput", "state-dir", "alert-rules", "metrics-families",
-	"tls-self-signed", "allow-plain-sign-in", "token-file",
+	"tls-self-signed", "allow-plain-sign-in", "token-file", "sign-in", "owner-group", "audit-syslog", "open-metrics",
 }
 
 // Each command refuses wrong values for all its flags, so none of its groups is left unchecked.

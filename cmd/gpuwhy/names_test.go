@@ -28,7 +28,7 @@ func TestUnknownNamesOnTheCommandLine(t *testing.T) {
 		{[]string{"history", "export", "reading"}, []string{`must be one of "readings",`, `(did you mean "readings"?)`}},
 		{[]string{"--log-level=warning"}, []string{`must be one of "debug",`, `(did you mean "warn"?)`}},
 		{[]string{"--lisen=:1"}, []string{`did you mean`, `--listen`}},
-		{[]string{"sesions"}, []string{`did you mean "sessions"`}},
+		{[]string{"sesions"}, []string{`did you mean one of "sessions"`}},
 		{[]string{"--config=" + write("key.yaml", "alow-host: a\n")}, []string{`unknown key "alow-host" (did you mean "allow-host"?)`}},
 		{[]string{"check-config", "--alert-rules=" + write("watch.yaml", "rules: [{name: mine, watch: temprature}]\n")}, []string{`(did you mean "temperature"?); use one of`}},
 		{[]string{"check-config", "--alert-rules=" + write("target.yaml", "rules: [{name: hot, notify: [op]}]\ntargets: [{name: ops, url: 'generic://127.0.0.1:1/'}]\n")}, []string{`no target is named "op" (did you mean "ops"?); targets: ops`}},

@@ -102,8 +102,8 @@ func TestWhatIsAcknowledgedSurvivesAKill(t *testing.T) {
 	}
 }
 
-// While the disk is full, answers, health, metrics and the log say so. Changes that
-// were asked for meanwhile are written once there is space again.
+// While the disk is full, answers, health, metrics and the log say so, and actions are refused, since they can't be recorded. Once there is
+// space again, all is as before.
 func TestAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := mount(t, "tmpfs", "size=256k")
@@ -115,12 +115,12 @@ func TestAFullDisk(t *testing.T) {
 	}
 	full := filepath.Join(dir, "full")
 	fillUp(t, full)
-	status, made := p.silence()
-	if status != http.StatusAccepted || made.ID == "" {
-		t.Errorf("on a full disk: %d, %+v", status, made)
+	if status, made := p.silence(); status != http.StatusServiceUnavailable || made.ID != "" {
+		t.Errorf("on a full disk, where nothing can be recorded: %d, %+v", status, made)
 	}
+	p.log.await(t, "a restart would lose changes")
 	h := health()
-	if h.Status != "degraded" || !strings.Contains(h.Reason, "can't be written") || h.Parts["state"].State != "failed" {
+	if h.Status != "degraded" || h.Parts["state"].State != "failed" || h.Parts["audit"].State != "failed" {
 		t.Errorf("on a full disk: %+v", h)
 	}
 	if _, text := p.fetch("/metrics", nil); !regexp.MustCompile(`(?m)^gpuwhy_state_write_failing\{.*\} 1$`).Match(text) {
@@ -129,16 +129,16 @@ func TestAFullDisk(t *testing.T) {
 	if _, page := p.fetch("/alerts", nil); !strings.Contains(string(page), "a restart would lose them") {
 		t.Error("the page of alerts does not say so")
 	}
-	p.log.await(t, "a restart would lose changes")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
 	p.log.await(t, "a restart no longer loses anything")
 	testkit.Until(t, "its health is good", func() bool { h = health(); return h.Status == "ok" && h.Reason == "" }, func() any { return h })
+	made := silenced(p, http.StatusCreated)
 	p.kill()
 	p = start(t, nil, "--source=simulate:rtx-4090", "--history=off", "--state-dir="+dir)
 	var list contract.Silences
-	if p.get("/api/silences", &list); len(list.Silences) != 1 || list.Silences[0].ID != made.ID {
+	if p.get("/api/silences", &list); len(list.Silences) != 1 || list.Silences[0].ID != made {
 		t.Errorf("after the restart: %+v", list)
 	}
 }

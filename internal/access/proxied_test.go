@@ -253,7 +253,9 @@ func TestMeetings(t *testing.T) {
 
 // A proxy of this machine that nobody has named is not taken for the user it runs as, whichever header gives it away.
 func TestProxyThatNobodyHasNamed(t *testing.T) {
-	r := newRig(t, func(cfg *Config) { cfg.Ways = []Way{NewKernel(KernelConfig{Loopback: true, Clock: cfg.Clock, Log: cfg.Log})} })
+	r := newRig(t, func(cfg *Config) {
+		cfg.Ways = []Way{NewKernel(KernelConfig{Loopback: true, Clock: cfg.Clock, Log: cfg.Log})}
+	})
 	get := listenOn(t, r, "unix")
 	if code, said := get("/alerts", http.Header{"Accept": {"application/json"}}); code != http.StatusOK || !strings.Contains(said, "administer") {
 		t.Errorf("the user who runs the program: %d %s", code, said)

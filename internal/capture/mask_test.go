@@ -54,7 +54,7 @@ func plant(v reflect.Value, where string, secrets map[string]string) {
 			return // of names that are planted elsewhere
 		}
 		for field, value := range v.Fields() {
-			if field.IsExported() {
+			if field.IsExported() && field.Tag.Get("record") != "-" {
 				plant(value, strings.TrimPrefix(where+"."+field.Name, "."), secrets)
 			}
 		}
