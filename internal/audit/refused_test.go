@@ -30,6 +30,13 @@ func running(t *testing.T, r *Room) (stop func()) {
 	}
 }
 
+// recorded are the entries.
+func (b *book) recorded() []ledger.Entry {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.entries)
+}
+
 // Of refusals, the audit has the first of each principal and address at once, and how many followed after a minute.
 func TestRefusalsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -59,13 +66,13 @@ func TestRefusalsAreCounted(t *testing.T) {
 		if got := b.said(); !slices.Equal(got, first) {
 			t.Fatalf("at once %q", got)
 		}
-		if e := b.entries[2]; e.Identity != "user:9" || e.Way != "password" || e.Address != "192.0.2.9" || !strings.Contains(e.Detail, `needs the access "operate"`) || e.Args != nil {
+		if e := b.recorded()[2]; e.Identity != "user:9" || e.Way != "password" || e.Address != "192.0.2.9" || !strings.Contains(e.Detail, `needs the access "operate"`) || e.Args != nil {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(countsFor)
 		synctest.Wait()
 		var sums []string
-		for _, e := range b.entries[len(first):] {
+		for _, e := range b.recorded()[len(first):] {
 			sums = append(sums, fmt.Sprint(e.Of, " ", e.Principal, " ", e.Address, " ", e.Target, ": ", e.Detail))
 		}
 		slices.Sort(sums)
@@ -82,7 +89,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 			t.Errorf("%d entries", got)
 		}
 		stop()
-		if got := b.said(); len(got) != 9 || !strings.HasPrefix(b.entries[8].Detail, "1 more") {
+		if got := b.said(); len(got) != 9 || !strings.HasPrefix(b.recorded()[8].Detail, "1 more") {
 			t.Errorf("at the end: %q", got)
 		}
 	})
@@ -113,7 +120,8 @@ func TestAFloodOfRefusals(t *testing.T) {
 			if got := len(b.said()); got > (minutes+1)*2*(mostCounts+1) || got < minutes {
 				t.Errorf("%d entries", got)
 			}
-			last := b.entries[len(b.entries)-1]
+			all := b.recorded()
+			last := all[len(all)-1]
 			if !strings.HasPrefix(last.Detail, "from further addresses: ") || last.Address != "" {
 				t.Errorf("%+v", last)
 			}
