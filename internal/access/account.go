@@ -79,7 +79,7 @@ var (
 	users    = table[User]{"user"}
 	sessions = table[Session]{"session"} // owned by users
 	passkeys = table[Passkey]{"passkey"} // owned by users
-	codes    = table[Codes]{"recovery"}  // owned by users, with the ID of the user
+	codes    = table[Codes]{"recovery"}  // owned by users, one for each
 	devices  = table[Device]{"device"}   // owned by users
 	links    = table[Link]{"link"}       // owned by users, if they are about one
 	attempts = table[Attempts]{"attempts"}

@@ -40,6 +40,9 @@ func (o *office) Begin(_ context.Context, r *action.Record) (func(action.Outcome
 	return func(out action.Outcome) { o.notes = append(o.notes, out) }, nil
 }
 
+// Denied implements [action.Audit].
+func (*office) Denied(context.Context, *action.Record, error) {}
+
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	l, err := ledger.InMemory(t.Context())

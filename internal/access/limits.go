@@ -136,8 +136,9 @@ func (r *Room) device(request *http.Request) (*row[Device], error) {
 	return devices.get(request.Context(), r.ledger, hashOf(cookie.Value))
 }
 
-// affords returns a refusal while one of the budgets has a delay.
-func (r *Room) affords(ctx context.Context, budgets []string) error {
+// affords refuses a request to sign in while one of its budgets has a delay.
+func (r *Room) affords(request *http.Request, budgets []string) error {
+	ctx := request.Context()
 	var wait time.Duration
 	for _, id := range budgets {
 		a, err := attempts.get(ctx, r.ledger.Ledger, id) // past the view: other hubs count, too
@@ -153,7 +154,7 @@ func (r *Room) affords(ctx context.Context, budgets []string) error {
 		return nil
 	}
 	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" s").RetryAfter(seconds)
+	return r.refused(request, "signIn", serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" s").RetryAfter(seconds))
 }
 
 // failed counts a failure.

@@ -428,6 +428,8 @@ func TestSignOut(t *testing.T) {
 
 func TestBruteForce(t *testing.T) {
 	r := newRig(t)
+	var refused []ledger.Entry
+	r.cfg.Refused = func(e *ledger.Entry) { refused = append(refused, *e) }
 	r.add("ann", good, Viewer)
 	r.add("bob", other, Viewer)
 	owner := r.visitor().in("ann", good)
@@ -445,6 +447,9 @@ func TestBruteForce(t *testing.T) {
 	w := stranger.post("/sign-in", "name", "ann", "password", good)
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || r.hasher.hashed.Load() != before {
 		t.Errorf("too many failures are answered with %d %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	if len(refused) != 1 || refused[0].Action != "signIn" || refused[0].Address != "127.0.0.2" || refused[0].Result != "refused" || refused[0].Detail == "" || refused[0].Principal != "" {
+		t.Errorf("the audit is told %+v", refused)
 	}
 	elsewhere := r.visitor()
 	elsewhere.address = "127.0.0.3:1"
@@ -938,6 +943,59 @@ func TestAStolenLedger(t *testing.T) {
 	thief.cookies[r.cookieName("")] = items[0].ID
 	if p := thief.who(); p != (auth.Principal{}) {
 		t.Errorf("the hash of a session is a session: %+v", p)
+	}
+}
+
+// of are the items of a kind.
+func (r *rig) of(t *testing.T, kind string) []ledger.Item {
+	t.Helper()
+	items, err := r.ledger.List(t.Context(), kind, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
+// Recovery codes can go without anything else of their user.
+func TestCodesGoAlone(t *testing.T) {
+	r := newRig(t)
+	id := r.add("ann", good, Viewer)
+	v := r.visitor().in("ann", good)
+	if w := v.post("/account/codes"); w.Code != http.StatusOK {
+		t.Fatal(w.Code, text(w))
+	}
+	made := r.of(t, codes.kind)
+	if len(made) != 1 || made[0].Owner != id {
+		t.Fatalf("%+v", made)
+	}
+	if err := r.Room.ledger.Apply(t.Context(), codes.remove(made[0].ID)); err != nil {
+		t.Fatal(err)
+	}
+	if p := v.who(); p.Name != "ann" || len(r.of(t, codes.kind)) > 0 || len(r.of(t, devices.kind)) != 1 {
+		t.Errorf("with the codes went more: %+v", p)
+	}
+}
+
+// A token that is not accepted is told to the audit, without the token.
+func TestRefusedTokensAreTold(t *testing.T) {
+	r := newRig(t)
+	var refused []ledger.Entry
+	r.cfg.Refused = func(e *ledger.Entry) { refused = append(refused, *e) }
+	v := r.visitor()
+	value := newTokenValue()
+	for _, sent := range []string{value, value[:20], ""} {
+		v.header.Set("Authorization", "Bearer "+sent)
+		if w := v.get("/alerts"); w.Code != http.StatusUnauthorized {
+			t.Errorf("%q: %d", sent, w.Code)
+		}
+		e := refused[len(refused)-1]
+		if e.Action != "identify" || e.Address != "127.0.0.1" || e.Result != "refused" || !strings.Contains(e.Detail, "API token") || strings.Contains(e.Detail, "Bearer") || strings.Contains(e.Detail, value[:20]) {
+			t.Errorf("the audit is told %+v", e)
+		}
+	}
+	v.header.Del("Authorization")
+	if v.get("/alerts"); len(refused) != 3 {
+		t.Errorf("of somebody without a token the audit is told: %+v", refused[3:])
 	}
 }
 
