@@ -29,7 +29,7 @@ ENV NVIDIA_VISIBLE_DEVICES=all \
 # A container's loopback can't be reached from outside. So gpuwhy listens on all addresses of
 # the container, and starts once you say who may come in. Either publish the port on the host's
 # loopback, for everybody there: -p 127.0.0.1:8003:8003 -e GPUWHY_NO_SIGN_IN=operator
-# Or have people sign in: -e GPUWHY_SIGN_IN=true (docs/access.md).
+# Or have people sign in: -e GPUWHY_SIGN_IN=true -e GPUWHY_TLS_SELF_SIGNED=true (docs/access.md).
 ENV GPUWHY_LISTEN=0.0.0.0:8003
 
 # A number, so that Kubernetes can verify that the user is not root.

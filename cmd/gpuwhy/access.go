@@ -211,9 +211,17 @@ func (d *daemon) tellSetup(env *environment, room *access.Room, secure *certs.Ro
 	link, err := room.SetupLink(env.ctx)
 	switch {
 	case err == nil:
+		if path, unix := serve.UnixSocket(addressText(ln.Addr())); unix && d.PublicURL == "" {
+			fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, through the socket %s, at %s\n", path, link)
+			return
+		}
 		// The link is below the origin, with the base path.
 		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(pageURL(secure, addressText(ln.Addr()), "/"), "/"))
 		fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, at %s%s\n", origin, link)
+		if !d.local(env.ctx) && secure == nil && !d.AllowPlainSignIn && len(d.proxies) == 0 {
+			fmt.Fprintln(env.stdout, "Over plain HTTP, it works on this machine alone, and not in a container. For others, add --tls-self-signed or another certificate, "+
+				"or a proxy that --trusted-proxy names, or --allow-plain-sign-in")
+		}
 	case !errors.Is(err, access.ErrAdministered):
 		advice := gpu.AsAdvice(err)
 		env.log.Warn("it is not known whether there is an administrator", "err", err, "try", advice.Try)

@@ -4,8 +4,11 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,5 +115,45 @@ func TestFirstStartWithSignIn(t *testing.T) {
 	page, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(page), "<form") {
 		t.Errorf("%s, %v:\n%s", answer.Status, err, page)
+	}
+}
+
+// On a Unix socket, too, the link makes the first administrator: a password does not cross a network there.
+func TestFirstStartOnAUnixSocket(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "page")
+	cmd := gpuwhy(nil, "--listen=unix:"+path, "--base-path=/gpus", "--sign-in", "--source=simulate:rtx-4090", "--state-dir="+t.TempDir(), fast)
+	p := &program{t: t, cmd: cmd, log: &logBuffer{}, end: make(chan error, 1)}
+	cmd.Stderr = p.log
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(stdout)
+	lines.Scan()
+	lines.Scan()
+	p.attend()
+	said, link, _ := strings.Cut(lines.Text(), ", at ")
+	if !strings.Contains(said, path) || !strings.HasPrefix(link, "/gpus/setup?link=") {
+		t.Fatalf("it prints %q", lines.Text())
+	}
+	_, secret, _ := strings.Cut(link, "link=")
+	reach := &http.Client{
+		Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := reach.PostForm("http://localhost/gpus/setup", url.Values{"link": {secret}, "name": {"ann"}, "password": {"seven wet otters in a tub"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) == 0 {
+		text, _ := io.ReadAll(answer.Body)
+		t.Errorf("%s: %s", answer.Status, text)
 	}
 }

@@ -6,14 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/clock"
+	"github.com/gpuwhy/gpuwhy/internal/part"
 )
 
 // settled returns the settings of a command line, or why it is refused.
@@ -236,5 +240,45 @@ func TestUnixSocket(t *testing.T) {
 	}
 	if _, err := listenUnix(t.Context(), filepath.Join(path, "below", "a", "file"), ""); err == nil {
 		t.Error("a socket below a file is made")
+	}
+}
+
+// A listenerAt is one at an address, to which nobody connects.
+type listenerAt struct {
+	net.Listener
+	address net.TCPAddr
+}
+
+func (l *listenerAt) Addr() net.Addr { return &l.address }
+
+// With the first link, gpuwhy says where it does not work: passwords cross no network unencrypted, and a container's bridge is one.
+func TestWhereTheFirstLinkWorks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args string
+		says bool
+	}{
+		{"--listen=0.0.0.0:8003 --sign-in", true},
+		{"--listen=127.0.0.1:8003 --sign-in", false},
+		{"--listen=0.0.0.0:8003 --sign-in --allow-plain-sign-in", false},
+		{"--listen=0.0.0.0:8003 --sign-in --trusted-proxy=192.0.2.1", false},
+	} {
+		flags, err := settled(strings.Fields(tt.args)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := slog.New(slog.NewTextHandler(t.Output(), nil))
+		room := access.New(access.Config{
+			Host: part.Host{Clock: clock.Program(), Log: log}, Options: access.Options{Ledger: accounts(t)}, Revoke: func(func(auth.Principal) bool) {},
+		})
+		var said strings.Builder
+		d := &daemon{programFlags: flags}
+		d.tellSetup(&environment{ctx: t.Context(), stdout: &said, log: log}, room, nil, &listenerAt{address: net.TCPAddr{IP: net.IPv4zero, Port: 8003}})
+		if !strings.Contains(said.String(), "/setup?link=") || strings.Contains(said.String(), "--tls-self-signed") != tt.says {
+			t.Errorf("%s: it prints %s", tt.args, &said)
+		}
+		if err := room.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

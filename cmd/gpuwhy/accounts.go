@@ -125,7 +125,7 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	accounts := d.newLedger(env.log)
-	h, end, err := app.Accounts(access.Options{Ledger: accounts}, slog.New(warnings{env.log.Handler()}))
+	h, end, err := app.Accounts(access.Options{Ledger: accounts}, f.BasePath, slog.New(warnings{env.log.Handler()}))
 	if err != nil {
 		return errors.Join(err, accounts.Close())
 	}

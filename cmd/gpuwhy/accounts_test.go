@@ -51,7 +51,7 @@ func TestAccountsAndTokens(t *testing.T) {
 	do(exitOK, "There is no account.\n", "user", "list")
 	write(password)
 	do(exitOK, "Account: ann, administrator\n", "user", "add", "ann", "--role", "administrator", "--password-file", secret)
-	do(exitOK, "/reset?link=", "user", "add", "bob", "--scope", "label:rack=r12")
+	do(exitOK, "\n/gpus/reset?link=", "user", "add", "bob", "--scope", "label:rack=r12", "--base-path", "/gpus")
 	do(exitError, "gpuwhy: name is that of another account: choose another name\n", "user", "add", "Ann")
 	do(exitError, "gpuwhy: password must have at least 15 characters", "user", "add", "cleo", "--password-file", shortSecret(t))
 	before := token("before", "--access", "metrics")

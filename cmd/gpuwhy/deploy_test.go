@@ -54,11 +54,11 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	// Of docker, apt, git, useradd, helm, NATS and the like.
 	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
 		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline --set-xauthrequest --reverse-proxy
-		--create-namespace --from-file --namespace --set GPUWHY_EVENTS GPUWHY_PAST`) {
+		--create-namespace --from-file --namespace --set --bg --cookie-jar --data-urlencode --pass-user-headers --upstream GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
 		known[name] = true
 	}
 	for _, name := range []string{
-		"Dockerfile", "README.md", "docs/commands.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
+		"Dockerfile", "README.md", "docs/commands.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "docs/access.md", "docs/security.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
 		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf", "deploy/nginx/gpuwhy-signed-in.conf",
 	} {
 		text := readTop(t, name)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
-	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
@@ -72,6 +71,8 @@ type Config struct {
 	Address serve.Address
 	// Audit records what is no action, such as a sign-in that failed. If it returns an error, the caller refuses what it was about to do.
 	Audit func(ctx context.Context, e *ledger.Entry) error
+	// Refused records a refusal that anybody can cause as often as he likes, and does not wait. nil: nobody is told.
+	Refused func(e *ledger.Entry)
 	// Revoke ends the open sockets of principals for whom is returns true.
 	Revoke func(is func(auth.Principal) bool)
 }
@@ -89,8 +90,8 @@ type Room struct {
 	hasher   *hasher
 	tokens   *tokenWay
 	uses     uses
-	begun    *rate.Limiter // ceremonies of passkeys
-	accounts struct {      // whether there is a user, when the ledger was asked last
+	begun    *beginnings
+	accounts struct { // whether there is a user, when the ledger was asked last
 		sync.Mutex
 		any   bool
 		asked time.Duration
@@ -103,9 +104,12 @@ type Room struct {
 func New(cfg Config) *Room {
 	view := ledger.Cached(cfg.Ledger, 0)
 	cfg.Ledger = view
+	if cfg.Refused == nil {
+		cfg.Refused = func(*ledger.Entry) {}
+	}
 	r := &Room{
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
-		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: rate.NewLimiter(ceremonyRate, ceremonyBurst),
+		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: newBeginnings(),
 	}
 	r.tokens = newTokenWay(r)
 	r.ways = append(r.ways, r.tokens, sessionWay{r})
@@ -116,7 +120,7 @@ func New(cfg Config) *Room {
 	}
 	r.ways = append(r.ways, cfg.Ways...)
 	if cfg.Open > 0 {
-		r.ways = append(r.ways, open(cfg.Open))
+		r.ways = append(r.ways, open{r, cfg.Open})
 	}
 	return r
 }
@@ -128,20 +132,37 @@ func (*Room) Name() string { return "access" }
 func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Principal, error) {
 	request = r.strip(request)
 	for _, way := range r.ways {
-		if who, known, err := way.Recognize(request); err != nil || known {
+		who, known, err := way.Recognize(request)
+		switch {
+		case err != nil:
+			return auth.Principal{}, r.refused(request, "identify", err)
+		case known:
 			r.noticeKey(&who)
-			return who, err
+			return who, nil
 		}
 	}
 	return auth.Principal{}, nil
 }
 
+// refused records that a request is refused, and returns why. What is the program's own fault is no refusal.
+func (r *Room) refused(request *http.Request, what string, why error) error {
+	if status, advice := serve.AsRefusal(why); status < http.StatusInternalServerError {
+		e := r.entry(request, what, "refused")
+		e.Detail = advice.What
+		r.cfg.Refused(e)
+	}
+	return why
+}
+
 // open is the way of a program that nobody has to sign in to.
-type open auth.Access
+type open struct {
+	room   *Room
+	access auth.Access
+}
 
 // Recognize implements [Way].
 func (o open) Recognize(r *http.Request) (auth.Principal, bool, error) {
-	return auth.Principal{Name: "anyone", Access: auth.Access(o), Audience: auth.Everything, Way: auth.Open, Address: r.RemoteAddr}, true, nil
+	return auth.Principal{Name: "anyone", Access: o.access, Audience: auth.Everything, Way: auth.Open, Address: o.room.address(r)}, true, nil
 }
 
 // A warner is a [Way] that may be set up in the wrong way.

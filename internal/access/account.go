@@ -79,7 +79,7 @@ var (
 	users    = table[User]{"user"}
 	sessions = table[Session]{"session"} // owned by users
 	passkeys = table[Passkey]{"passkey"} // owned by users
-	codes    = table[Codes]{"recovery"}  // owned by users, with the ID of the user
+	codes    = table[Codes]{"recovery"}  // owned by users, one for each
 	devices  = table[Device]{"device"}   // owned by users
 	links    = table[Link]{"link"}       // owned by users, if they are about one
 	attempts = table[Attempts]{"attempts"}
@@ -218,14 +218,15 @@ func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []by
 // longestName is how many bytes the name of a user has at most.
 const longestName = 64
 
-var errName = action.Invalid("name", "must be 1 to 64 bytes of letters, digits and ._@+-, such as ann or ann@example.org")
+var errName = action.Invalid("name", "must be 1 to 64 bytes of letters, digits and ._@+-, not only dots, such as ann or ann@example.org")
 
 // checkName refuses names that people can't tell apart, or that look like markup or paths.
 func checkName(name string) error {
 	bad := func(c rune) bool {
 		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._@+-", c)
 	}
-	if name == "" || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
+	dots := strings.Trim(name, ".") == "" // no name, or one that addresses take for a folder
+	if dots || len(name) > longestName || !utf8.ValidString(name) || strings.ContainsFunc(name, bad) {
 		return errName
 	}
 	return nil

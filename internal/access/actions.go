@@ -40,8 +40,9 @@ var (
 // defaultDays is how long a token is valid, in days, if nothing is said.
 const defaultDays = 90
 
-// mostTokens is how many tokens there may be in all.
-const mostTokens = 1000
+// mostTokens is how many tokens there may be in all, and mostOwnTokens how many an account may have of them, so that no viewer can use up
+// everybody's.
+const mostTokens, mostOwnTokens = 1000, 50
 
 // Actions returns the actions on accounts, tokens and sessions, in the order of the documents.
 func (s *AdminSite) Actions() []action.Action {
@@ -180,7 +181,7 @@ func tellUser(done string) func(*contract.User) string {
 func tellAddedUser(u *contract.AddedUser) string {
 	text := tellUser("Account")(&u.User)
 	if u.Link != nil {
-		text += "\nTo choose a password, open this once, below the address of gpuwhy"
+		text += "\nTo choose a password, open this once, at the host of gpuwhy"
 		if u.LinkExpires != nil {
 			text += ", until " + local(*u.LinkExpires)
 		}

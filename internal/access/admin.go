@@ -380,7 +380,13 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 	if err != nil {
 		return nil, err
 	}
-	if len(all) >= mostTokens {
+	own := 0
+	for _, t := range all {
+		if t.Owner == account {
+			own++
+		}
+	}
+	if len(all) >= mostTokens || account != "" && own >= mostOwnTokens {
 		return nil, tooManyTokens
 	}
 	value := newTokenValue()

@@ -40,6 +40,9 @@ func (o *office) Begin(_ context.Context, r *action.Record) (func(action.Outcome
 	return func(out action.Outcome) { o.notes = append(o.notes, out) }, nil
 }
 
+// Denied implements [action.Audit].
+func (*office) Denied(context.Context, *action.Record, error) {}
+
 func newOffice(t *testing.T) *office {
 	t.Helper()
 	l, err := ledger.InMemory(t.Context())
@@ -144,6 +147,7 @@ func TestTokensRecognize(t *testing.T) {
 		{"another scheme", "/api/alerts", []string{"Authorization", "Basic YTpi"}, 0, auth.Principal{}},
 		{"of nobody", "/api/alerts", bearer(free.Value), 0, auth.Principal{Name: "free", Access: auth.Administer, Scope: "node:x", ID: "token:" + free.ID, Key: free.ID, Way: auth.Token}},
 		{"in other letters", "/api/alerts", []string{"Authorization", "bearer " + mine.Value}, 0, auth.Principal{Name: "mine", Access: auth.Operate, Scope: "node:a", ID: "token:" + mine.ID, Key: mine.ID, Way: auth.Token}},
+		{"after a tab", "/", []string{"Authorization", "Bearer\t" + gone.Value}, 401, auth.Principal{}},
 		{"as much as its owner", "/", bearer(all.Value), 0, auth.Principal{Name: "all", Access: auth.Operate, Scope: "node:a,node:b", ID: "token:" + all.ID, Key: all.ID, Way: auth.Token}},
 		{"removed", "/", bearer(gone.Value), 401, auth.Principal{}},
 		{"never made", "/", bearer(newTokenValue()), 401, auth.Principal{}},
@@ -280,6 +284,36 @@ func TestNobodyGivesMore(t *testing.T) {
 	if _, err := o.do(ann, "addToken", "", contract.TokenRequest{Title: "once"}); err != nil {
 		t.Errorf("a title of somebody else's token: %v", err)
 	}
+}
+
+// No account can use up the tokens of all.
+func TestTokensOfAnAccount(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	bob, ann := o.member("bob", Viewer, ""), o.member("ann", Viewer, "")
+	for i := range mostOwnTokens {
+		must[contract.AddedToken](o, bob, "addToken", "", contract.TokenRequest{Title: fmt.Sprint(i)})
+	}
+	if _, err := o.do(bob, "addToken", "", contract.TokenRequest{Title: "more"}); !errors.Is(err, tooManyTokens) {
+		t.Errorf("one more: %v", err)
+	}
+	for _, who := range []auth.Principal{ann, auth.LocalOwner()} {
+		if _, err := o.do(who, "addToken", "", contract.TokenRequest{Title: "more"}); err != nil {
+			t.Errorf("%s: %v", who.Name, err)
+		}
+	}
+}
+
+// Each account can be named in an address, so that it can be changed and removed.
+func TestNamesInAddresses(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t)
+	for _, name := range []string{".", "..", "...", "", "a/b", "a b"} {
+		if _, err := o.do(auth.LocalOwner(), "addUser", "", contract.UserRequest{Name: name}); !errors.Is(err, action.Invalid("", "")) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	must[contract.AddedUser](o, auth.LocalOwner(), "addUser", "", contract.UserRequest{Name: ".ann."})
 }
 
 // People end their own sessions and tokens, and no others; administrators all.

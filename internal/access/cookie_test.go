@@ -1,8 +1,10 @@
 package access
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,7 +45,7 @@ func TestCookieName(t *testing.T) {
 // Over which connections passwords are taken, cookies are secure and passkeys offered.
 func TestPlainConnections(t *testing.T) {
 	t.Parallel()
-	const lan, proxy, loopback = "192.0.2.9:4711", "10.1.2.3:4711", "127.0.0.1:4711"
+	const lan, proxy, loopback, unixSocket = "192.0.2.9:4711", "10.1.2.3:4711", "127.0.0.1:4711", "@"
 	forwarded := func(proto ...string) http.Header {
 		return http.Header{"X-Forwarded-For": {"192.0.2.9"}, "X-Forwarded-Proto": proto}
 	}
@@ -61,6 +63,9 @@ func TestPlainConnections(t *testing.T) {
 		{"this machine by its address", "[::1]:4711", "[::1]:8003", false, nil, false, true, false},
 		{"this machine by a name of its own", loopback, "gpu.localhost:8003", false, nil, false, true, true},
 		{"something that passes on connections to this machine", loopback, "gpu.example.org", false, nil, false, false, false},
+		{"this machine over a Unix socket", unixSocket, "localhost", false, nil, false, true, true},
+		{"a proxy at a Unix socket, to a public name", unixSocket, "gpu.example.org", false, nil, false, false, false},
+		{"a proxy at a Unix socket", unixSocket, "localhost", false, forwarded("https"), false, false, true},
 		{"a proxy of this machine that is not trusted", loopback, "localhost:8003", false, forwarded("https"), false, false, true},
 		{"from the network to a name of the machine itself", lan, "localhost", false, nil, false, false, true},
 		{"a trusted proxy with TLS", proxy, "gpu.example.org", false, forwarded("https"), true, true, true},
@@ -77,6 +82,9 @@ func TestPlainConnections(t *testing.T) {
 		room := &Room{cfg: Config{Address: serve.Address{TrustedProxies: proxies}}}
 		r := httptest.NewRequest(http.MethodGet, "/sign-in", http.NoBody)
 		r.RemoteAddr, r.Host = tt.from, tt.host
+		if tt.from == unixSocket {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.UnixAddr{Name: "/run/gpuwhy/page", Net: "unix"}))
+		}
 		if r.TLS = nil; tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}

@@ -6,10 +6,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
@@ -57,7 +62,50 @@ func place(kind, of string) string {
 
 // addressBudget is the ID of the count of failures of a request's address.
 func (r *Room) addressBudget(request *http.Request) string {
-	return place("address", serve.Household(r.cfg.Address.TrustedProxies.Client(request)).String())
+	return place("address", r.household(request).String())
+}
+
+// household is which client a request comes from.
+func (r *Room) household(request *http.Request) netip.Prefix {
+	return serve.Household(r.cfg.Address.TrustedProxies.Client(request))
+}
+
+const (
+	// beginRate is how many sign-ins with a passkey or a provider may begin in a second, and beginBurst at once: each is written to the ledger.
+	beginRate, beginBurst = 20, 100
+	// ownRate and ownBurst are how many of one client may: no stranger keeps everybody else out.
+	ownRate, ownBurst = 1, 20
+	// mostBeginners is how many clients are remembered.
+	mostBeginners = 4096
+)
+
+// beginnings limit how often people begin to sign in in a way that takes two steps. Many goroutines may call it.
+type beginnings struct {
+	all *rate.Limiter
+	mu  sync.Mutex
+	own map[netip.Prefix]*rate.Limiter
+}
+
+func newBeginnings() *beginnings {
+	return &beginnings{all: rate.NewLimiter(beginRate, beginBurst), own: map[netip.Prefix]*rate.Limiter{}}
+}
+
+// allow reports whether a client may begin.
+func (b *beginnings) allow(client netip.Prefix) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	own := b.own[client]
+	if own == nil {
+		if len(b.own) >= mostBeginners {
+			maps.DeleteFunc(b.own, func(_ netip.Prefix, l *rate.Limiter) bool { return l.Tokens() >= ownBurst })
+		}
+		if len(b.own) >= mostBeginners {
+			clear(b.own)
+		}
+		own = rate.NewLimiter(ownRate, ownBurst)
+		b.own[client] = own
+	}
+	return own.Allow() && b.all.Allow()
 }
 
 // budgets are the IDs of the counts of failures that an attempt to sign in belongs to: those of the address and of the name, or that of the
@@ -88,8 +136,9 @@ func (r *Room) device(request *http.Request) (*row[Device], error) {
 	return devices.get(request.Context(), r.ledger, hashOf(cookie.Value))
 }
 
-// affords returns a refusal while one of the budgets has a delay.
-func (r *Room) affords(ctx context.Context, budgets []string) error {
+// affords refuses a request to sign in while one of its budgets has a delay.
+func (r *Room) affords(request *http.Request, budgets []string) error {
+	ctx := request.Context()
 	var wait time.Duration
 	for _, id := range budgets {
 		a, err := attempts.get(ctx, r.ledger.Ledger, id) // past the view: other hubs count, too
@@ -105,7 +154,7 @@ func (r *Room) affords(ctx context.Context, budgets []string) error {
 		return nil
 	}
 	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
-	return serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" s").RetryAfter(seconds)
+	return r.refused(request, "signIn", serve.Refuse(http.StatusTooManyRequests, "there were too many failures to sign in", "try again in "+seconds+" s").RetryAfter(seconds))
 }
 
 // failed counts a failure.

@@ -23,9 +23,6 @@ import (
 const (
 	// ceremonyLife is how long a browser has to answer with a passkey.
 	ceremonyLife = 5 * time.Minute
-	// ceremonyRate is how many ceremonies may begin in a second, and ceremonyBurst at once: each is written to the ledger.
-	ceremonyRate  = 5
-	ceremonyBurst = 50
 	// mostPasskeys is how many passkeys a user has at most.
 	mostPasskeys = 20
 	// longestTitle is how many bytes the title of a passkey has at most.
@@ -122,8 +119,8 @@ func (r *Room) relyingParty(request *http.Request) (*webauthn.WebAuthn, string, 
 
 // beginCeremony keeps a challenge for the browser that gets its cookie.
 func (r *Room) beginCeremony(w http.ResponseWriter, request *http.Request, c Ceremony) error {
-	if !r.begun.Allow() {
-		return errMany
+	if !r.begun.allow(r.household(request)) {
+		return r.refused(request, "signIn", errMany)
 	}
 	secret := newSecret()
 	change, err := ceremonies.put(&row[Ceremony]{Item: ledger.Item{ID: hashOf(secret), Expires: r.cfg.Clock.Now().Add(ceremonyLife)}, Value: c})
@@ -244,7 +241,7 @@ func (r *Room) beginPasskeySignIn(w http.ResponseWriter, request *http.Request) 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.affords(request.Context(), []string{r.addressBudget(request)}); err != nil {
+	if err := r.affords(request, []string{r.addressBudget(request)}); err != nil {
 		return nil, err
 	}
 	options, session, err := party.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
@@ -366,14 +363,17 @@ type Codes struct {
 	Made   time.Time `json:"made"`
 }
 
+// codesOf is the ID of a user's codes. It is no other item's: what an item owns goes with its ID.
+func codesOf(userID string) string { return codes.kind + ":" + userID }
+
 // newCodes replaces a user's recovery codes. Nobody sees them a second time.
 func (r *Room) newCodes(request *http.Request, userID string) (list []string, err error) {
-	before, err := codes.get(request.Context(), r.ledger, userID)
+	before, err := codes.get(request.Context(), r.ledger, codesOf(userID))
 	if err != nil {
 		return nil, err
 	}
 	if before == nil {
-		before = &row[Codes]{Item: ledger.Item{ID: userID, Owner: userID}}
+		before = &row[Codes]{Item: ledger.Item{ID: codesOf(userID), Owner: userID}}
 	}
 	before.Value = Codes{Made: r.cfg.Clock.Now().UTC()}
 	for range recoveryCodes {
@@ -394,7 +394,7 @@ func (r *Room) codeSignIn(request *http.Request, name, code string) (*row[User],
 		if user == nil || user.Value.Disabled {
 			return false, nil
 		}
-		has, err := codes.get(ctx, r.ledger, user.ID)
+		has, err := codes.get(ctx, r.ledger, codesOf(user.ID))
 		if err != nil || has == nil {
 			return false, err
 		}

@@ -217,11 +217,11 @@ func (r *Room) try(request *http.Request, name, what string, proven func(ctx con
 	if err != nil {
 		return nil, err
 	}
-	if err := r.affords(ctx, budgets); err != nil {
+	if err := r.affords(request, budgets); err != nil {
 		return nil, err
 	}
 	err = r.hasher.alone(ctx, func() error {
-		if err := r.affords(ctx, budgets); err != nil { // others may have failed meanwhile
+		if err := r.affords(request, budgets); err != nil { // others may have failed meanwhile
 			return err
 		}
 		if user, err = users.named(ctx, r.ledger, nameOf(name)); err != nil {

@@ -156,8 +156,8 @@ func (r *Room) origin(request *http.Request) string {
 // leadToProvider begins a sign-in at a provider.
 func (s *Site) leadToProvider(w http.ResponseWriter, request *http.Request, v *voucher) error {
 	ctx, r := request.Context(), s.Room
-	if !r.begun.Allow() {
-		return serve.Refuse(http.StatusTooManyRequests, "too many people begin to sign in at this moment", "try again in a few seconds").RetryAfter("5")
+	if !r.begun.allow(r.household(request)) {
+		return r.refused(request, "signIn", serve.Refuse(http.StatusTooManyRequests, "too many people begin to sign in at this moment", "try again in a few seconds").RetryAfter("5"))
 	}
 	state, browser := newSecret(), newSecret()
 	redirect := r.origin(request) + r.base + pathOfVoucher(v.Name) + "/callback"

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -427,6 +428,8 @@ func TestSignOut(t *testing.T) {
 
 func TestBruteForce(t *testing.T) {
 	r := newRig(t)
+	var refused []ledger.Entry
+	r.cfg.Refused = func(e *ledger.Entry) { refused = append(refused, *e) }
 	r.add("ann", good, Viewer)
 	r.add("bob", other, Viewer)
 	owner := r.visitor().in("ann", good)
@@ -444,6 +447,9 @@ func TestBruteForce(t *testing.T) {
 	w := stranger.post("/sign-in", "name", "ann", "password", good)
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" || r.hasher.hashed.Load() != before {
 		t.Errorf("too many failures are answered with %d %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	if len(refused) != 1 || refused[0].Action != "signIn" || refused[0].Address != "127.0.0.2" || refused[0].Result != "refused" || refused[0].Detail == "" || refused[0].Principal != "" {
+		t.Errorf("the audit is told %+v", refused)
 	}
 	elsewhere := r.visitor()
 	elsewhere.address = "127.0.0.3:1"
@@ -940,6 +946,59 @@ func TestAStolenLedger(t *testing.T) {
 	}
 }
 
+// of are the items of a kind.
+func (r *rig) of(t *testing.T, kind string) []ledger.Item {
+	t.Helper()
+	items, err := r.ledger.List(t.Context(), kind, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return items
+}
+
+// Recovery codes can go without anything else of their user.
+func TestCodesGoAlone(t *testing.T) {
+	r := newRig(t)
+	id := r.add("ann", good, Viewer)
+	v := r.visitor().in("ann", good)
+	if w := v.post("/account/codes"); w.Code != http.StatusOK {
+		t.Fatal(w.Code, text(w))
+	}
+	made := r.of(t, codes.kind)
+	if len(made) != 1 || made[0].Owner != id {
+		t.Fatalf("%+v", made)
+	}
+	if err := r.Room.ledger.Apply(t.Context(), codes.remove(made[0].ID)); err != nil {
+		t.Fatal(err)
+	}
+	if p := v.who(); p.Name != "ann" || len(r.of(t, codes.kind)) > 0 || len(r.of(t, devices.kind)) != 1 {
+		t.Errorf("with the codes went more: %+v", p)
+	}
+}
+
+// A token that is not accepted is told to the audit, without the token.
+func TestRefusedTokensAreTold(t *testing.T) {
+	r := newRig(t)
+	var refused []ledger.Entry
+	r.cfg.Refused = func(e *ledger.Entry) { refused = append(refused, *e) }
+	v := r.visitor()
+	value := newTokenValue()
+	for _, sent := range []string{value, value[:20], ""} {
+		v.header.Set("Authorization", "Bearer "+sent)
+		if w := v.get("/alerts"); w.Code != http.StatusUnauthorized {
+			t.Errorf("%q: %d", sent, w.Code)
+		}
+		e := refused[len(refused)-1]
+		if e.Action != "identify" || e.Address != "127.0.0.1" || e.Result != "refused" || !strings.Contains(e.Detail, "API token") || strings.Contains(e.Detail, "Bearer") || strings.Contains(e.Detail, value[:20]) {
+			t.Errorf("the audit is told %+v", e)
+		}
+	}
+	v.header.Del("Authorization")
+	if v.get("/alerts"); len(refused) != 3 {
+		t.Errorf("of somebody without a token the audit is told: %+v", refused[3:])
+	}
+}
+
 // Each success, failure and change is in the audit, and what can't be is not done.
 func TestRecords(t *testing.T) {
 	var refuse error
@@ -1042,6 +1101,36 @@ func TestSetupWithANameThatIsTaken(t *testing.T) {
 	if w := r.visitor().post("/setup", "link", secret, "name", "root", "password", other); w.Code != http.StatusSeeOther {
 		t.Errorf("%d %s", w.Code, text(w))
 	}
+}
+
+// A stranger who begins to sign in over and over keeps nobody else from it.
+func TestBeginnings(t *testing.T) {
+	t.Parallel()
+	b, stranger, other := newBeginnings(), netip.MustParsePrefix("192.0.2.9/32"), netip.MustParsePrefix("192.0.2.10/32")
+	begun := 0
+	for range 10 * beginBurst {
+		if b.allow(stranger) {
+			begun++
+		}
+	}
+	if begun < ownBurst || begun >= beginBurst {
+		t.Errorf("a stranger begins %d times", begun)
+	}
+	if !b.allow(other) {
+		t.Error("another client can't begin")
+	}
+	for i := range 2 * mostBeginners {
+		b.allow(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32))
+	}
+	if n := len(b.own); n > mostBeginners {
+		t.Errorf("%d clients are remembered", n)
+	}
+	for range beginBurst {
+		if !b.allow(other) {
+			return // all together are limited, too
+		}
+	}
+	t.Error("nothing limits all together")
 }
 
 // What is no answer of a passkey is refused, in the audit, and slowed down.

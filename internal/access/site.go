@@ -424,7 +424,7 @@ func (s *Site) fill(ctx context.Context, p *views.AccountPage, user *row[User], 
 		p.Passkeys = append(p.Passkeys, views.AccountPasskey{ID: k.ID, Title: k.Value.Title, Host: k.Value.Host, Made: k.Value.Made, Used: k.Value.Used})
 	}
 	slices.SortFunc(p.Passkeys, func(a, b views.AccountPasskey) int { return a.Made.Compare(b.Made) })
-	if has, err := codes.get(ctx, s.Room.ledger, user.ID); err != nil {
+	if has, err := codes.get(ctx, s.Room.ledger, codesOf(user.ID)); err != nil {
 		return s.Room.unreachable(err)
 	} else if has != nil {
 		p.CodesLeft = len(has.Value.Hashes)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
@@ -71,8 +72,13 @@ func (t *tokenWay) Recognize(r *http.Request) (who auth.Principal, known bool, e
 	headers := r.Header.Values("Authorization")
 	value, bearer := "", false
 	for _, h := range headers {
-		if scheme, rest, _ := strings.Cut(h, " "); strings.EqualFold(scheme, "Bearer") {
-			value, bearer = strings.TrimSpace(rest), true
+		h = strings.TrimSpace(h)
+		end := strings.IndexFunc(h, unicode.IsSpace) // a tab, too: nobody becomes a person of this machine by it
+		if end < 0 {
+			end = len(h)
+		}
+		if strings.EqualFold(h[:end], "Bearer") {
+			value, bearer = strings.TrimSpace(h[end:]), true
 		}
 	}
 	switch {

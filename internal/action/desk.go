@@ -97,6 +97,8 @@ type Audit interface {
 	// Begin records that somebody is about to do something. If it returns an error, the action is not run. The
 	// returned function is called with what came of it.
 	Begin(ctx context.Context, r *Record) (end func(Outcome), err error)
+	// Denied records that a principal may not do something. It does not wait. Whoever is denied may come again and again.
+	Denied(ctx context.Context, r *Record, why error)
 }
 
 // A Log is an [Audit] that refuses nothing. It logs actions that were done or failed. Calls that only look or were refused
@@ -126,6 +128,11 @@ func (l Log) Begin(ctx context.Context, r *Record) (func(Outcome), error) {
 		}
 		l.Log(ctx, level, "done", attrs...)
 	}, nil
+}
+
+// Denied implements [Audit].
+func (l Log) Denied(ctx context.Context, r *Record, why error) {
+	l.Log(ctx, slog.LevelDebug, "denied", "action", r.Action, "by", r.Principal.Name, "target", r.Target, "err", why)
 }
 
 // A Desk runs actions. Once the program runs, its methods may be called concurrently. A nil Desk is valid and has no actions.
@@ -250,12 +257,16 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 		return nil, ErrUnknown
 	}
 	c.desk = d
+	record := &Record{
+		Action: a.ID, Needs: a.Needs, Urgent: a.Urgent, Principal: c.Principal, Target: c.Target, Node: c.Node, Asked: c.Asked, Args: c.Args,
+	}
 	if err := d.denied(a, &c); err != nil {
+		if errors.Is(err, Denied) {
+			d.audit.Denied(ctx, record, err)
+		}
 		return nil, err
 	}
-	end, err := d.audit.Begin(ctx, &Record{
-		Action: a.ID, Needs: a.Needs, Urgent: a.Urgent, Principal: c.Principal, Target: c.Target, Node: c.Node, Asked: c.Asked, Args: c.Args,
-	})
+	end, err := d.audit.Begin(ctx, record)
 	if err != nil {
 		return nil, unrecorded(err)
 	}
@@ -276,6 +287,14 @@ func (d *Desk) do(ctx context.Context, a *Action, c *Call) (any, error) {
 		}
 	}
 	return a.do(ctx, c)
+}
+
+// Deny records that a principal may not use an address, which has its name for the API or for people, and returns why not.
+func (d *Desk) Deny(ctx context.Context, address string, who *auth.Principal, why error) error {
+	if d != nil {
+		d.audit.Denied(ctx, &Record{Action: address, Principal: *who}, why)
+	}
+	return why
 }
 
 // denied returns why the principal may not do this; nil if he may.

@@ -18,6 +18,7 @@ import (
 // A book is an audit that may refuse, and a fleet of one other node.
 type book struct {
 	lines  []string
+	denied []string
 	came   action.Outcome // of the last call
 	refuse error
 	asked  []action.Question
@@ -32,6 +33,10 @@ func (b *book) Begin(_ context.Context, r *action.Record) (func(action.Outcome),
 			b.lines = append(b.lines, "not done")
 		}
 	}, b.refuse
+}
+
+func (b *book) Denied(_ context.Context, r *action.Record, why error) {
+	b.denied = append(b.denied, fmt.Sprint(r.Principal.Name, " ", r.Action, " ", r.Target, ": ", why))
 }
 
 func (b *book) Awake() []string { return []string{"far"} }
@@ -77,8 +82,8 @@ func TestAccess(t *testing.T) {
 			d := nudging(b)
 			who := auth.Principal{Name: "ann", Access: access, Audience: auth.Everything}
 			_, err := d.Run(t.Context(), action.Call{Action: id, Principal: who, Target: "near"})
-			if allowed := access >= needs; allowed != (err == nil) || !allowed && !errors.Is(err, action.Denied) || len(b.lines) > 0 != allowed {
-				t.Errorf("%s with access %d: %v, recorded %q", id, access, err, b.lines)
+			if allowed := access >= needs; allowed != (err == nil) || !allowed && !errors.Is(err, action.Denied) || len(b.lines) > 0 != allowed || len(b.denied) > 0 == allowed {
+				t.Errorf("%s with access %d: %v, recorded %q, denied %q", id, access, err, b.lines, b.denied)
 			}
 			_, err = d.Answer(t.Context(), "near", &action.Question{Ask: id}, who)
 			if allowed := access >= needs && id != "own"; allowed != (err == nil) {

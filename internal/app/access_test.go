@@ -269,8 +269,12 @@ func TestMetricsNeedAToken(t *testing.T) {
 		}
 	}
 	open := guarded(t, func(o *Options) { o.OpenMetrics = true })
-	if got := asked(open, &auth.Principal{}, http.MethodGet, "/metrics"); got != http.StatusOK {
-		t.Errorf("open: status %d", got)
+	request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	request.Host = "127.0.0.1"
+	answer := httptest.NewRecorder()
+	open.Handler().ServeHTTP(answer, request.WithContext(auth.NewContext(request.Context(), &auth.Principal{})))
+	if answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), "\ngpuwhy_") {
+		t.Errorf("open: status %d: %.200s", answer.Code, answer.Body)
 	}
 	if got := asked(open, &auth.Principal{}, http.MethodGet, "/api/alerts"); got != http.StatusUnauthorized {
 		t.Errorf("the rest: status %d", got)

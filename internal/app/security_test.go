@@ -28,7 +28,7 @@ var attacks = []attack{
 	{
 		"Replay: a link, a code, a passkey's answer or a provider's answer is used a second time",
 		"Each is used up in the same change of the database that accepts it.",
-		[]string{"internal/access: TestAttacksOnAnAttempt", "internal/access: TestRecoveryCodes", "internal/access: TestForgedPasskeys"},
+		[]string{"internal/access: TestAttacksOnAnAttempt", "internal/access: TestRecoveryCodes", "internal/access: TestForgedPasskeys", "internal/access: TestSetup", "internal/access: TestReset"},
 	},
 	{
 		"Forged and unsigned tokens, and alg=none, for a provider's answer",
@@ -83,7 +83,7 @@ var attacks = []attack{
 	{
 		"The open socket of a revoked user, session or token",
 		"Sockets are checked against the accounts, and closed within a second.",
-		[]string{"internal/access: TestRevoked", "internal/access: TestSocketsOfChangedUsers"},
+		[]string{"internal/access: TestRevoked", "internal/access: TestSocketsOfChangedUsers", "internal/app: TestOpenSocketsEnd", "cmd/gpuwhy: TestTwoHubsShareAccounts"},
 	},
 	{
 		"A viewer calls each operation directly, past the buttons that are not drawn",
@@ -124,6 +124,16 @@ var attacks = []attack{
 		"Somebody acts while nothing can be recorded",
 		"The action is refused.",
 		[]string{"internal/audit: TestUnrecordedActionsAreRefused"},
+	},
+	{
+		"Somebody tries what is not theirs, and floods the audit to hide it",
+		"Refused tokens, limited sign-ins and denials are recorded: the first of each person or token at an address, and then a count for each minute.",
+		[]string{"internal/app: TestRefusalsAreRecorded", "internal/audit: TestRefusalsAreCounted", "internal/audit: TestAFloodOfRefusals"},
+	},
+	{
+		"A hub that signs nothing says that somebody wants an alert acknowledged or silenced",
+		"The machine lets it read alone, and says why.",
+		[]string{"internal/fleet/downlink: TestEarlierHub"},
 	},
 	{
 		"Another site's name points to this machine (DNS rebinding)",

@@ -49,7 +49,8 @@ type Room struct {
 	log   *slog.Logger
 	quiet action.Log // for calls that only look
 
-	more chan struct{} // has a value when something waits, or when the ledger has failed
+	more     chan struct{} // has a value when something waits, or when the ledger has failed
+	counting chan struct{} // has a value when refusals are counted
 
 	mu      sync.Mutex
 	waiting []late
@@ -58,6 +59,7 @@ type Room struct {
 	since   time.Time   // err is so
 	last    time.Time   // an entry was recorded
 	looked  map[look]time.Duration
+	refused map[refuser]*count
 }
 
 // A State says how the recording does.
@@ -80,7 +82,10 @@ const mostWaiting = 1000
 // New makes a Room.
 func New(cfg Config) *Room {
 	log := cfg.Log.With("part", "audit")
-	return &Room{cfg: cfg, log: log, quiet: action.Log{Logger: cfg.Log.With("part", "actions")}, more: make(chan struct{}, 1), looked: map[look]time.Duration{}}
+	return &Room{
+		cfg: cfg, log: log, quiet: action.Log{Logger: cfg.Log.With("part", "actions")}, more: make(chan struct{}, 1), counting: make(chan struct{}, 1),
+		looked: map[look]time.Duration{}, refused: map[refuser]*count{},
+	}
 }
 
 // Name implements [part.Part].
@@ -204,14 +209,22 @@ func (r *Room) Run(ctx context.Context) error {
 	r.prune(ctx)
 	old := time.NewTicker(daily)
 	defer old.Stop()
-	var retry <-chan time.Time
-	for more := r.more; ; {
+	var retry, counted <-chan time.Time
+	for more, counting := r.more, r.counting; ; {
 		select {
 		case <-ctx.Done():
+			r.sum()
 			r.catchUp(context.WithoutCancel(ctx)) // the last chance
 			return nil
 		case <-old.C:
 			r.prune(ctx)
+			continue
+		case <-counting:
+			counting, counted = nil, time.After(countsFor)
+			continue
+		case <-counted:
+			counting, counted = r.counting, nil
+			r.sum()
 			continue
 		case <-more:
 		case <-retry:

@@ -36,17 +36,31 @@ func (r *Room) Begin(ctx context.Context, call *action.Record) (func(action.Outc
 	if err != nil {
 		return nil, fmt.Errorf("the arguments of %s can't be recorded: %w", call.Action, err)
 	}
-	began := NewEntry(call.Action, &call.Principal, begun)
-	began.Target, began.Node, began.Args = call.Target, call.Node, args
-	if call.Asked {
-		began.Asked = cmp.Or(call.Principal.Address, "hub") // of questions between programs, the address is the hub
-	}
+	began := r.entry(call, begun)
+	began.Args = args
 	if call.Urgent {
 		r.Later(began)
 	} else if err := r.Append(ctx, began); err != nil {
 		return nil, err
 	}
 	return func(o action.Outcome) { r.end(ctx, began, &o) }, nil
+}
+
+// Denied implements [action.Audit].
+func (r *Room) Denied(_ context.Context, call *action.Record, why error) {
+	e := r.entry(call, refused)
+	e.Detail = why.Error()
+	r.Refused(e)
+}
+
+// entry begins the entry about a call.
+func (r *Room) entry(call *action.Record, result string) *ledger.Entry {
+	e := NewEntry(call.Action, &call.Principal, result)
+	e.Target, e.Node = call.Target, call.Node
+	if call.Asked {
+		e.Asked = cmp.Or(call.Principal.Address, "hub") // of questions between programs, the address is the hub
+	}
+	return e
 }
 
 // end records what came of an action. It has been done, so an entry that can't be written waits.

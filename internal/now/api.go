@@ -77,7 +77,7 @@ func (s *Site) ownRoutes() []serve.Route {
 		return serve.Read(path, h, contract.ClientHealth, id, summary, parts...).ProgramOnly()
 	}
 	parts := serve.Fresh("The parts.", contract.MonitorHealth{}, "health")
-	metrics := serve.Read("/metrics", serve.Plain(s.Metrics), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
+	metrics := serve.Read("/metrics", serve.Plain(s.scrape(s.Metrics)), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
 		apidoc.Text("Text format, or OpenMetrics if Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
 		serve.Typed("text/plain", "The metrics."), serve.Typed("application/openmetrics-text", "")).ProgramOnly()
 	metrics.Needs = auth.Metrics
@@ -94,6 +94,19 @@ func (s *Site) ownRoutes() []serve.Route {
 		read("/api/health", s.health, "getMonitorHealth", "The same, at the live dashboard's address", apidoc.Text(nameless), parts).Open(),
 		metrics,
 	}
+}
+
+// scrape lets those who have not signed in read the metrics of all machines, where these are open.
+func (s *Site) scrape(metrics http.Handler) http.Handler {
+	if !s.OpenMetrics {
+		return metrics
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !auth.FromRequest(r).May(auth.Metrics) {
+			r = r.WithContext(auth.NewContext(r.Context(), &auth.Principal{Access: auth.Metrics, Audience: auth.Everything}))
+		}
+		metrics.ServeHTTP(w, r)
+	})
 }
 
 // why answers why the fans run, or ran if the request names a time.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -135,10 +136,11 @@ func (p Proxies) Secure(r *http.Request) bool {
 // aboutClients are headers in which proxies say something of their clients.
 var aboutClients = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// Direct reports whether a request was sent on this machine and to a name of this machine alone, such as localhost, with no proxy that
-// says so of itself between them.
+// Direct reports whether a request was sent on this machine, over loopback or a Unix socket, and to a name of this machine alone, such as
+// localhost, with no proxy that says so of itself between them.
 func Direct(r *http.Request) bool {
 	name, address := HostName(r.Host)
 	local := address.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
-	return local && addressOf(r.RemoteAddr).IsLoopback() && !slices.ContainsFunc(aboutClients, func(header string) bool { return r.Header[header] != nil })
+	_, unix := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
+	return local && (unix || addressOf(r.RemoteAddr).IsLoopback()) && !slices.ContainsFunc(aboutClients, func(header string) bool { return r.Header[header] != nil })
 }

@@ -30,7 +30,7 @@ func (s *Server) Handle(h Handler) http.Handler { return s.handle(h) }
 
 // Needs lets through who has the access.
 func (s *Server) Needs(access auth.Access, next http.Handler) http.Handler {
-	return s.needs(access, next)
+	return s.needs(access, "a test", next)
 }
 
 // Mux has the routes without any middleware.

@@ -108,18 +108,18 @@ func (s *Server) notice(next http.Handler) http.Handler {
 var errSignIn = Refuse(http.StatusUnauthorized, "nobody has signed in",
 	"sign in on the page, or send an API token as Authorization: Bearer TOKEN; 'gpuwhy token add' makes one").With("WWW-Authenticate", "Bearer")
 
-// needs lets through only principals that have the access.
-func (s *Server) needs(access auth.Access, next http.Handler) http.Handler {
+// needs lets through only principals that have the access to an address. Who has too little is recorded.
+func (s *Server) needs(access auth.Access, address string, next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		switch who := auth.FromRequest(r); {
 		case who.May(access):
 			if access > auth.Read && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !who.MayOnAll(access) {
-				return ErrNotAll // actions are for the desk, which knows what they reach
+				return s.cfg.Actions.Deny(r.Context(), address, &who, ErrNotAll) // actions are for the desk, which knows what they reach
 			}
 		case who == auth.Principal{}:
 			return s.signIn(w, r)
 		default:
-			return action.Lacks(&who, access)
+			return s.cfg.Actions.Deny(r.Context(), address, &who, action.Lacks(&who, access))
 		}
 		next.ServeHTTP(w, r)
 		return nil

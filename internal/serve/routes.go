@@ -38,6 +38,14 @@ type Route struct {
 	Whole bool
 }
 
+// name is the route in the record of who was denied what: the ID of its operation, which for an action is the action's, or else its address.
+func (r *Route) name() string {
+	if r.Doc != nil {
+		return r.Doc.ID
+	}
+	return r.Method + " " + r.Path
+}
+
 // Read is a route of the API that changes nothing. The parts say what it takes and answers.
 func Read(path string, h Handler, whose contract.Client, id, summary string, parts ...apidoc.Part) Route {
 	op := apidoc.Op(whose.Name, id, summary, parts...)

@@ -144,14 +144,14 @@ func (s *Server) route() {
 		if r.Live {
 			r.Answer = s.counting(r.Answer)
 		}
-		answer, pattern := s.needs(r.Needs, s.handle(r.Answer)), r.Method+" "+s.kit.BasePath+r.Path
+		answer, pattern := s.needs(r.Needs, r.name(), s.handle(r.Answer)), r.Method+" "+s.kit.BasePath+r.Path
 		s.mux.Handle(pattern, answer)
 		if r.Live {
 			s.pages.Handle(pattern, answer)
 		}
 	}
 	for _, mux := range []*http.ServeMux{s.mux, s.pages} {
-		mux.Handle(s.kit.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, s.handle(s.ofNode(mux))))
+		mux.Handle(s.kit.BasePath+"/node/{node}/{path...}", s.needs(auth.Read, "GET /node/{node}", s.handle(s.ofNode(mux))))
 	}
 	// Without this, whoever asks for it is led to /static/, where nothing is.
 	s.mux.Handle(s.kit.BasePath+"/static", s.handle(func(http.ResponseWriter, *http.Request) error { return ErrNothing }))

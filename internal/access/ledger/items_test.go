@@ -88,6 +88,10 @@ func TestItems(t *testing.T) {
 		if got := ids(t, l, "user", ""); got != "a" {
 			t.Errorf("after changes that were refused: %q", got)
 		}
+		other := Item{Kind: "codes", ID: "a", Owner: "a", Doc: json.RawMessage(`{}`)}
+		if err := l.Apply(ctx, add(other)); err == nil || errors.Is(err, ErrConflict) || errors.Is(err, ErrGone) {
+			t.Errorf("an item with the ID of its owner: %v", err)
+		}
 		for _, id := range []string{"", "\x00", "\xff", "a\x00", "' OR 1=1 --", "%"} {
 			if it := there(l.Get(ctx, "user", id)); it != nil {
 				t.Errorf("%q is %+v", id, it)

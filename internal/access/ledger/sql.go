@@ -158,6 +158,8 @@ func check(changes []Change) error {
 		switch {
 		case c.Kind == "" || c.ID == "" || !storable(c.Kind, c.ID, c.Name, c.Owner):
 			return fmt.Errorf("%q is no item of the ledger", c.Kind+" "+c.ID)
+		case !c.Remove && c.Owner == c.ID: // whoever removes it would remove all that the owner has
+			return fmt.Errorf("%s %s has the ID of its owner", c.Kind, c.ID)
 		case !c.Remove && (!json.Valid(c.Doc) || !utf8.Valid(c.Doc)):
 			return fmt.Errorf("the document of %s %s is not JSON", c.Kind, c.ID)
 		}

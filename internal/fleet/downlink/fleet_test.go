@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -80,6 +81,12 @@ func (s *screen) seen() []string {
 // show starts a hub.
 func show(t *testing.T, server *natstest.Server, clock clock.Clock) *screen {
 	t.Helper()
+	return showSigned(t, server, clock, &talk.Signer{Name: "hub", Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))})
+}
+
+// showSigned starts a hub that signs its questions; with nil, as hubs of earlier versions, it does not.
+func showSigned(t *testing.T, server *natstest.Server, clock clock.Clock, signer *talk.Signer) *screen {
+	t.Helper()
 	s := &screen{bus: connect(t, server), nodes: map[string]*insight.Moment{}, live: map[string]bool{}, alerts: map[string]*alert.Report{}}
 	locked := func(f func()) {
 		s.mu.Lock()
@@ -87,7 +94,7 @@ func show(t *testing.T, server *natstest.Server, clock clock.Clock) *screen {
 		f()
 	}
 	s.Downlink = downlink.New(downlink.Config{
-		Bus: s.bus, Version: "1.2.3", Clock: clock, Signer: &talk.Signer{Name: "hub", Key: ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))}, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Bus: s.bus, Version: "1.2.3", Clock: clock, Signer: signer, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Limits: bus.Limits{BucketBytes: 64 << 20, EventBytes: 64 << 20, PastBytes: 64 << 20},
 		Own:    func(string) bool { return false },
 		Take: func(list []*insight.Moment) {
@@ -359,6 +366,112 @@ func questions(t *testing.T) {
 	testkit.Until(t, "its events", func() bool { return len(hub.seen()) == 2 })
 	if got := hub.seen(); !strings.HasPrefix(got[0], "fired busy-") || !strings.HasPrefix(got[1], "marked busy-") {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestEarlierHub(t *testing.T) { natstest.Virtual(t, earlierHub) }
+
+// A hub of an earlier version, which signs nothing, shows the machines of this version and their alerts. It changes nothing on them, and says
+// why, whether or not it names who asks. One of this version beside it does.
+func earlierHub(t *testing.T) {
+	s := natstest.InProcess(t)
+	old, a := showSigned(t, s, virtualClock(), nil), start(t, s)
+	a.alerts.SetRules([]alert.Rule{func() alert.Rule { r := alert.Default("busy", alert.Utilization); r.Hold = 0; return r }()}, time.Now())
+	a.lives(t, "gpu-1", func(m *insight.Moment) { m.Snapshot.Devices[0].Utilization.GPU = gpu.Of[gpu.Percent](99) })
+	standing := func() *alert.Alert {
+		old.mu.Lock()
+		defer old.mu.Unlock()
+		if r := old.alerts["gpu-1"]; r != nil && len(r.Standing) == 1 {
+			return &r.Standing[0]
+		}
+		return nil
+	}
+	testkit.Until(t, "the machine with its alert and its past", func() bool {
+		old.mu.Lock()
+		past := len(old.pasts) > 0
+		old.mu.Unlock()
+		return past && old.node("gpu-1") != nil && standing() != nil
+	})
+	at := time.Now().Format(time.RFC3339)
+	orders := []string{
+		fmt.Sprintf(`{"acknowledge":%q,"by":{"by":"ann","comment":"","at":%q}}`, standing().ID, at),
+		fmt.Sprintf(`{"silence":[{"rule":"busy","by":"ann","until":%q}]}`, time.Now().Add(time.Hour).Format(time.RFC3339)),
+	}
+	ann := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
+	for _, asker := range []*auth.Principal{nil, &ann} { // hubs of still earlier versions name nobody
+		for _, what := range []string{"refresh", talk.Whole, talk.Recent} {
+			if _, err := old.Ask(t.Context(), "gpu-1", &action.Question{Ask: what, Asker: asker}); err != nil {
+				t.Errorf("%s by %v: %v", what, asker, err)
+			}
+		}
+		for _, order := range orders {
+			_, err := old.Ask(t.Context(), "gpu-1", &action.Question{Ask: "alert", Order: json.RawMessage(order), Asker: asker})
+			refusal, is := errors.AsType[*action.Refusal](err)
+			if !is || refusal.Code != action.Denied.Code || !strings.Contains(refusal.What, "the hub does not sign its questions") {
+				t.Errorf("%s by %v: %v", order, asker, err)
+			}
+		}
+	}
+	refused := time.Now()
+	testkit.Until(t, "later readings", func() bool { return old.node("gpu-1").Snapshot.Time.After(refused) })
+	old.mu.Lock()
+	if r := old.alerts["gpu-1"]; r.Standing[0].Acknowledged != nil || len(r.Silences) > 0 || len(old.gone) > 0 {
+		t.Errorf("it has changed something: %+v, gone: %q", r, old.gone)
+	}
+	old.mu.Unlock()
+	hub := show(t, s, virtualClock())
+	testkit.Until(t, "the machine", func() bool { return hub.node("gpu-1") != nil })
+	if _, err := hub.Ask(t.Context(), "gpu-1", &action.Question{Ask: "alert", Order: json.RawMessage(orders[0]), Asker: &ann}); err != nil {
+		t.Errorf("by a hub of this version: %v", err)
+	}
+	testkit.Until(t, "the earlier hub sees it", func() bool { return standing().Acknowledged != nil })
+}
+
+func TestEarlierMachine(t *testing.T) { natstest.Virtual(t, earlierMachine) }
+
+// A machine of an earlier version reads the question alone, and not the headers with the signature: it gets what it knows, and its answer
+// and its refusal are understood.
+func earlierMachine(t *testing.T) {
+	s := natstest.InProcess(t)
+	hub, b := show(t, s, virtualClock()), connect(t, s)
+	start(t, s).lives(t, "gpu-1", nil)
+	testkit.Until(t, "a machine of this version", func() bool { return hub.node("gpu-1") != nil })
+	var asked struct {
+		Ask    string          `json:"ask"`
+		Order  json.RawMessage `json:"order"`
+		Target string          `json:"target"`
+		By     struct {
+			Name   string `json:"name"`
+			Access string `json:"access"`
+		} `json:"by"`
+	}
+	if _, err := b.Subscribe(bus.Ask("old-1"), func(m *nats.Msg) {
+		answer := `{"outcome":{"done":true}}`
+		if err := json.Unmarshal(m.Data, &asked); err != nil {
+			answer = fmt.Sprintf(`{"error":%q}`, err)
+		} else if asked.By.Access != "operate" {
+			answer = `{"error":"you may not","code":"denied"}`
+		}
+		if err := m.Respond([]byte(answer)); err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Conn().Flush(); err != nil {
+		t.Fatal(err)
+	}
+	ann := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything}
+	out, err := hub.Ask(t.Context(), "old-1", &action.Question{Ask: "alert", Order: json.RawMessage(`{"dismiss":"x"}`), Target: "x", Asker: &ann})
+	if text, is := out.(json.RawMessage); err != nil || !is || string(text) != `{"done":true}` {
+		t.Errorf("%s, %v", out, err)
+	}
+	if asked.Ask != "alert" || string(asked.Order) != `{"dismiss":"x"}` || asked.Target != "x" || asked.By.Name != "ann" {
+		t.Errorf("it reads %+v", asked)
+	}
+	ann.Access = auth.Read
+	if _, err := hub.Ask(t.Context(), "old-1", &action.Question{Ask: "alert", Asker: &ann}); !errors.Is(err, action.Denied) {
+		t.Errorf("its refusal is %v", err)
 	}
 }
 

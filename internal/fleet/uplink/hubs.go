@@ -67,6 +67,8 @@ const (
 	apart = 5 * time.Minute
 	// mostNonces is how many questions are remembered, so that none is answered twice. Beyond it only questions that read are answered.
 	mostNonces = 100_000
+	// fewNonces is how many are remembered without looking for those that are too old to be answered again.
+	fewNonces = 1000
 	// mostHubs is how many hubs are remembered.
 	mostHubs = 1000
 )
@@ -88,6 +90,7 @@ type Hubs struct {
 	mu      sync.Mutex
 	pins    map[string]Pin
 	nonces  map[string]time.Time // of questions that were answered, and when they were signed
+	sweep   int                  // how many nonces there are when old ones are forgotten next
 	told    map[string]bool      // hubs of which a refused key was logged
 	started time.Time
 }
@@ -95,7 +98,7 @@ type Hubs struct {
 // NewHubs returns Hubs that know none.
 func NewHubs(allow Allow, now clock.Clock, log *slog.Logger, soon func()) *Hubs {
 	return &Hubs{
-		Allow: allow, Clock: now, Log: log, Soon: soon, pins: map[string]Pin{}, nonces: map[string]time.Time{}, told: map[string]bool{}, started: now.Now(),
+		Allow: allow, Clock: now, Log: log, Soon: soon, pins: map[string]Pin{}, nonces: map[string]time.Time{}, told: map[string]bool{}, sweep: fewNonces, started: now.Now(),
 	}
 }
 
@@ -215,8 +218,9 @@ func (h *Hubs) hub(node string, headers map[string][]string, text []byte) (strin
 	if err := h.learn(s.Hub, s.Key); err != nil {
 		return "", unproven(err.Error(), "see the log of gpuwhy on the machine")
 	}
-	if len(h.nonces) >= mostNonces {
+	if len(h.nonces) >= h.sweep {
 		maps.DeleteFunc(h.nonces, func(_ string, at time.Time) bool { return now.Sub(at) > apart })
+		h.sweep = min(max(fewNonces, 2*len(h.nonces)), mostNonces)
 	}
 	if len(h.nonces) >= mostNonces {
 		return "", unproven("too many questions were asked", "wait five minutes")

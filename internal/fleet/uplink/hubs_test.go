@@ -149,3 +149,24 @@ func TestReplaysAndPins(t *testing.T) {
 		}
 	}
 }
+
+// Questions that are too old to be answered again are forgotten: a hub that asks each second for days takes no more memory than for minutes.
+func TestOldQuestionsAreForgotten(t *testing.T) {
+	now := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
+	h := hubsAt(t, &now, DefaultAllow)
+	q := &action.Question{Ask: "alert", Asker: &auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.Everything}}
+	text, lab := []byte(`{"ask":"alert"}`), &talk.Signer{Name: "lab", Key: keyOf(1)}
+	for range 3 * fewNonces {
+		now = now.Add(time.Second)
+		headers := lab.Sign("gpu-1", text, now)
+		if _, refusal := h.Asker("gpu-1", q, headers, text); refusal != nil {
+			t.Fatal(refusal)
+		}
+		if _, refusal := h.Asker("gpu-1", q, headers, text); refusal == nil {
+			t.Fatal("a question is answered twice")
+		}
+	}
+	if n := len(h.nonces); n > fewNonces {
+		t.Errorf("%d questions are remembered", n)
+	}
+}
