@@ -207,7 +207,7 @@ function changed() {
     taken = readAt();
   }
   if (isPaused()) pause();
-  if (!still) rewriteMoments(body); // the past is in the zone that its page names
+  if (!body.matches(".of-past")) rewriteMoments(body); // the past is in the zone that its page names
   for (const d of /** @type {NodeListOf<HTMLDialogElement>} */ (document.querySelectorAll("dialog[data-modal]"))) {
     if (d.matches(":modal")) continue;
     began = document.activeElement;

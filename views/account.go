@@ -5,8 +5,6 @@ import (
 	"io"
 	"strconv"
 	"time"
-
-	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // A Trouble is why something was not done, and what to do. The zero value is no trouble.
@@ -113,25 +111,6 @@ type AccountSession struct {
 func (p AccountPage) Render(ctx context.Context, w io.Writer) error {
 	h := p.head("Account · gpuwhy", "")
 	return document(h, accountBody(p)).Render(ctx, w)
-}
-
-// accountShell is the shell of pages about accounts, which stay as they are.
-func (in *Input) accountShell() Shell {
-	s := in.shell("")
-	s.Still = true
-	return s
-}
-
-// signedIn reports whether whoever a page is rendered for has a session.
-func signedIn(ctx context.Context) bool {
-	who, _ := auth.FromContext(ctx)
-	return who.SignedIn()
-}
-
-// administers reports whether whoever looks may change what belongs to others.
-func administers(ctx context.Context) bool {
-	who, _ := auth.FromContext(ctx)
-	return who.May(auth.Administer) && who.Scope == ""
 }
 
 // agentText names a browser in a few words, from what it says of itself.

@@ -8,55 +8,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 )
 
 // An AccountsInput is what the pages of accounts, tokens and sessions are made from.
 type AccountsInput struct {
 	Input
-	// Administers says that the reader may change what belongs to others; else the page shows what is theirs.
-	Administers bool
-	Most        string // the most access that the reader can give a token
+	Most string // the most access that the reader can give a token
 }
 
 // An AccountsPage is the frame of the pages of accounts, tokens and sessions.
 type AccountsPage struct {
 	in    *AccountsInput
 	Title string
-	Tabs  []AccountsTab
-}
-
-// An AccountsTab leads from one of the pages to another.
-type AccountsTab struct {
-	Label, Path string
-	Here        bool
 }
 
 func newAccountsPage(in *AccountsInput, title string) AccountsPage {
 	in.keep()
-	p := AccountsPage{in: in, Title: title}
-	add := func(label, path string) {
-		p.Tabs = append(p.Tabs, AccountsTab{label, in.BasePath + path, label == title})
-	}
-	if in.Administers {
-		add("Users", "users")
-	}
-	add("Tokens", "tokens")
-	add("Sessions", "sessions")
-	return p
+	return AccountsPage{in: in, Title: title}
 }
 
-func (p AccountsPage) shell() Shell {
-	s := p.in.shell("")
-	s.Still = true
-	return s
-}
-
-func (p AccountsPage) head() head {
-	h := p.in.head(p.Title+" · gpuwhy", "")
-	h.Script = "" // nothing on the page changes by itself
-	return h
-}
+func (p AccountsPage) head() head { return p.in.head(p.Title+" · gpuwhy", "") }
 
 // roles are the roles with what each may do, in order.
 var roles = []Choice{
@@ -105,7 +78,7 @@ func NewUsersPage(in AccountsInput, users *contract.Users) UsersPage {
 	for i := range users.Users {
 		u := &users.Users[i]
 		p.Rows = append(p.Rows, AccountRow{
-			User: *u, ID: "user-" + strconv.Itoa(i), Where: cmp.Or(clean(u.Scope, longestName), "all machines"), Ways: strings.Join(u.Ways, ", "),
+			User: *u, ID: "user-" + strconv.Itoa(i), Where: cmp.Or(scopeText(u.Scope), "all machines"), Ways: strings.Join(u.Ways, ", "),
 			State: either(u.Disabled, "Disabled", ""), Path: in.BasePath + "api/users/" + escaped(u.Name),
 		})
 	}
@@ -137,7 +110,7 @@ func NewTokensPage(in AccountsInput, tokens *contract.Tokens) TokensPage {
 	for i := range tokens.Tokens {
 		t := &tokens.Tokens[i]
 		p.Rows = append(p.Rows, TokenRow{
-			Token: *t, Where: cmp.Or(clean(t.Path, longestName), clean(t.Scope, longestName), "all machines"), Expires: instant(t.Expires), Used: instant(t.LastUsed),
+			Token: *t, Where: cmp.Or(clean(t.Path, longestName), scopeText(t.Scope), "all machines"), Expires: instant(t.Expires), Used: instant(t.LastUsed),
 			Path: in.BasePath + "api/tokens/" + escaped(t.ID),
 		})
 	}
@@ -227,6 +200,9 @@ func NewLinkMade(in AccountsInput, made *contract.AddedUser, link string) Secret
 func (p SecretPage) Render(ctx context.Context, w io.Writer) error {
 	return document(p.head(), secretBody(p)).Render(ctx, w)
 }
+
+// scopeText is a scope in words; empty for all machines.
+func scopeText(scope string) string { return clean(auth.Scope(scope).Words(), longestSentence) }
 
 // instant is a time of an answer; zero if there is none.
 func instant(timestamp *string) time.Time {

@@ -103,7 +103,7 @@ func NewAuditPage(in AuditInput) AuditPage {
 		p.Broken = !c.Sound
 		switch {
 		case !c.Sound:
-			p.Checked = sentence(c.Detail) + " Somebody changed the database by hand, or restored an old copy."
+			p.Checked = asSentence(c.Detail) + " Somebody changed the database by hand, or restored an old copy."
 		case c.Last == 0:
 			p.Checked = "There is no entry yet."
 		default:
@@ -174,8 +174,7 @@ func spaced(name string) string {
 
 // shell returns the shell of the audit's page, which does not update.
 func (p AuditPage) shell() Shell {
-	s := p.in.shell("Audit")
-	s.Still = true
+	s := p.in.accessShell()
 	s.Data = append(s.Data, Link{string(p.Table), "CSV"})
 	return s
 }

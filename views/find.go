@@ -111,6 +111,9 @@ func foundPages(in *Input) (out []Found) {
 		}
 		out = append(out, Found{Path: p.Path, Icon: p.Icon, Name: p.Name, Remark: remark})
 	}
+	for _, p := range in.accessPages() {
+		out = append(out, Found{Path: p.Path, Icon: "person", Name: p.Label, Remark: "who may do what"})
+	}
 	return append(out,
 		Found{Path: in.BasePath + "past?from=last+night", Icon: "clock", Name: "Last night", Remark: "the past"},
 		Found{Path: in.BasePath + "docs", Icon: "info", Name: "API", Remark: "for programs"},

@@ -73,7 +73,7 @@ type Input struct {
 // mayOperate reports whether who looks may acknowledge and silence what is about a machine. Without a name it is about all of them.
 func (in *Input) mayOperate(node string) bool {
 	if node == "" {
-		return in.Sight.Scope == "" && in.Sight.Audience.SeesAll() && in.Sight.MayOn(auth.Operate, auth.Machine{})
+		return in.Sight.MayOnAll(auth.Operate)
 	}
 	return in.Sight.MayOn(auth.Operate, in.Fleet.Machine(node))
 }

@@ -1,12 +1,14 @@
 package views
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 )
 
 // A Shell is the frame around every page: header, navigation and footer.
@@ -61,6 +63,35 @@ func (in *Input) shell(current string) Shell {
 		page("Fleet", "nodes", "node").Wide = true
 	}
 	page("About", "about", "info").Wide = true
+	return s
+}
+
+// accessPages returns the pages about who may do what that whoever looks can use. It alone decides who finds them.
+func (in *Input) accessPages() (out []Link) {
+	base, all := cmp.Or(in.Root, in.BasePath), in.administered()
+	if !in.Sight.SignedIn {
+		return all
+	}
+	out = []Link{{base + "account", "Account"}}
+	if all == nil { // they see their own
+		all = []Link{{base + "tokens", "Tokens"}, {base + "sessions", "Sessions"}}
+	}
+	return append(out, all...)
+}
+
+// administered returns the pages about what belongs to others, for those who may change that; nil for everybody else.
+func (in *Input) administered() []Link {
+	if !in.Accounts || !in.Sight.MayOnAll(auth.Administer) {
+		return nil
+	}
+	base := cmp.Or(in.Root, in.BasePath)
+	return []Link{{base + "users", "Users"}, {base + "tokens", "Tokens"}, {base + "sessions", "Sessions"}, {base + "audit", "Audit"}}
+}
+
+// accessShell is the shell of these pages, which stay as they are.
+func (in *Input) accessShell() Shell {
+	s := in.shell("")
+	s.Still = true
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
@@ -250,5 +251,49 @@ func TestWithoutItsStyles(t *testing.T) {
 	css, err := os.ReadFile("../static/dist/app.css")
 	if err != nil || !strings.Contains(string(css), ".unstyled{display:none") {
 		t.Errorf("styles do not hide it: %v", err)
+	}
+}
+
+// Only administrators of all machines find the pages about others, and only people who have signed in find their account: in the menu of every
+// page, in the tabs of these pages, and by searching.
+func TestWhoFindsThePagesOfAccess(t *testing.T) {
+	const admin = "users tokens sessions audit"
+	some := auth.NewAudience("node:a", auth.Shown)
+	for _, c := range []struct {
+		name       string
+		who        auth.Sight
+		menu, tabs string
+	}{
+		{"administrator", auth.Sight{Audience: auth.Everything, Access: auth.Administer, SignedIn: true}, "account " + admin, "account " + admin},
+		{"local owner", auth.LocalOwner().Sight(), admin, admin},
+		{"administrator of a machine", auth.Sight{Audience: auth.Everything, Access: auth.Administer, Scope: "node:a", SignedIn: true}, "account", "account tokens sessions"},
+		{"who sees a machine alone", auth.Sight{Audience: some, Access: auth.Administer}, "", ""},
+		{"operator", auth.Sight{Audience: auth.Everything, Access: auth.Operate, SignedIn: true}, "account", "account tokens sessions"},
+		{"viewer", auth.Sight{Audience: auth.Everything, Access: auth.Read, SignedIn: true}, "account", "account tokens sessions"},
+		{"somebody of the machine", auth.Sight{Audience: auth.Everything, Access: auth.Read}, "", ""},
+	} {
+		in := input(machine("one"), "why")
+		in.Accounts, in.BasePath, in.Root, in.Sight = true, "/base/node/a/", "/base/", c.who
+		linked := func(html string) string {
+			var found []string
+			for _, page := range []string{"account", "users", "tokens", "sessions", "audit"} {
+				if strings.Contains(html, `href="/base/`+page+`"`) {
+					found = append(found, page)
+				}
+			}
+			return strings.Join(found, " ")
+		}
+		for page, html := range map[string]string{"now": render(t, NewPage(in)), "about": render(t, NewAboutPage(in))} {
+			if got := linked(html); got != c.menu {
+				t.Errorf("%s: the page %s links %q, want %q", c.name, page, got, c.menu)
+			}
+		}
+		if got := linked(render(t, NewTokensPage(AccountsInput{Input: in}, new(contract.Tokens)))); got != c.tabs {
+			t.Errorf("%s: the tabs lead to %q, want %q", c.name, got, c.tabs)
+		}
+		in.Choices = Choices{Path: "/base/find", Asked: url.Values{"q": {"who may do"}}}
+		if got := linked(render(t, NewFindPage(in))); got != c.tabs {
+			t.Errorf("%s finds %q, want %q", c.name, got, c.tabs)
+		}
 	}
 }

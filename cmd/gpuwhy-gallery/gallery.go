@@ -48,6 +48,9 @@ func newGallery(ctx context.Context, opt app.Options, log *slog.Logger) (*galler
 		g.stills[name] = sync.OnceValues(func() (http.Handler, error) { return g.newPast(name, gpus) })
 	}
 	g.stills[accountScene] = sync.OnceValues(g.newAccounts)
+	for name, record := range auditScenes {
+		g.stills[name] = sync.OnceValues(func() (http.Handler, error) { return g.newAudit(name, record) })
+	}
 	for name, scene := range scenes() {
 		g.plays[name] = sync.OnceValues(func() (*playing, error) { return g.begin(name, scene) })
 	}

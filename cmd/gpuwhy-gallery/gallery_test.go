@@ -27,8 +27,9 @@ var components = map[string]string{
 	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [autocomplete='new-password']", "newPassword": "#least",
 	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",
 	// Accounts.
-	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "select[name=role] option", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",
-	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret",
+	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "#add-user select[name=role]", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",
+	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret", "accessTabs": ".tabs [href$='/audit']", "notices": "#notices > .banner",
+	"auditBody": "#audit-filter", "auditField": "#audit-filter [name=who]", "auditTable": ".audit table",
 	// Now.
 	"answer": ".answer .chips", "headline": ".headline .is", "unbroken": ".headline .unbroken", "chip": ".chip", "evidence": "#evidence[open]", "cause": "#evidence[open] #causes > li", "now": "body:not(:has(.of-device)) #now",
 	"waiting": "#waiting", "failures": "#failures", "failure": "#failure-list > li", "limitations": "#limits", "machineNow": "#host", "machineRows": "#host-rows", "hostRow": "#host-rows > div",

@@ -137,16 +137,25 @@ var arrived = map[string]string{
 	"account-refused": `d.getElementById("trouble").textContent.includes("15 characters")`,
 	"account-without": `d.querySelectorAll("main form").length === 0 && d.body.innerText.includes("from this machine")`,
 
-	"users":         `d.querySelectorAll("tbody tr").length === 3 && d.querySelectorAll(".tabs a").length === 3 && d.body.innerText.includes("Disabled")`,
+	"users":         `d.querySelectorAll("tbody tr").length === 3 && d.querySelectorAll(".tabs a").length === 5 && d.querySelectorAll("#more [href$='/audit']").length === 1 && d.body.innerText.includes("Disabled")`,
 	"users-add":     `d.querySelector("#add-user [name=name]").checkVisibility()`,
 	"users-change":  `d.querySelector("tbody [name=role]").checkVisibility() && d.querySelector("tbody [name=role]").value === "administrator"`,
 	"users-none":    `d.querySelector("#add-user").open && d.querySelector("table") === null`,
 	"link-made":     `d.querySelector(".secret input").value.includes("/reset?link=")`,
 	"tokens":        `d.querySelectorAll("tbody tr").length === 3 && d.querySelector("tbody b") === null`,
-	"tokens-none":   `d.querySelectorAll("#add-token [name=access] option").length === 3 && d.querySelectorAll(".tabs a").length === 2`,
+	"tokens-none":   `d.querySelectorAll("#add-token [name=access] option").length === 3 && d.querySelectorAll(".tabs a").length === 3 && d.querySelector("#more [href$='/users'], .tabs [href$='/users']") === null`,
 	"token-made":    `d.querySelector(".secret input").value.startsWith("gpw_")`,
 	"sessions":      `d.querySelectorAll("tbody tr").length === 3 && d.querySelectorAll(".several button").length === 1`,
 	"sessions-none": `d.querySelector("table") === null`,
+
+	"audit":          `d.querySelectorAll("tbody tr").length === 7 && d.querySelector(".audit b + .note") !== null && d.querySelector("tbody b > *") === null`,
+	"audit-details":  `d.querySelector(".audit [open] dd").checkVisibility() && d.querySelector(".audit [open]").textContent.includes("operator")`,
+	"audit-filtered": `d.querySelectorAll("tbody tr").length === 2 && d.querySelector("[name=result]").value === "failed"`,
+	"audit-nothing":  `d.getElementById("no-entry").textContent.includes("matches")`,
+	"audit-empty":    `d.getElementById("no-entry").textContent.includes("Nothing")`,
+	"audit-checked":  `d.getElementById("audit-checked").textContent.includes("9f86d081") && !d.querySelector("#audit-checked[data-broken]")`,
+	"audit-broken":   `d.querySelector("#audit-checked[data-broken]").textContent.includes("1203")`,
+	"audit-words":    `d.getElementById("audit-trouble") !== null && d.querySelector("[name=from]").value === "soon" && d.querySelector("table") === null`,
 
 	"nodes":           follows("live") + ` && d.querySelectorAll("tbody tr").length === 12`,
 	"about":           follows("live") + ` && d.querySelectorAll(".about dl").length > 2 && !d.getElementById("about-kind").checkVisibility()`,
@@ -195,6 +204,7 @@ var loud = map[string][]string{
 	"error":          {"status of 404"},
 	"error-recorded": {"status of 404"},
 	"past-words":     {"status of 422"},
+	"audit-words":    {"status of 422"},
 	"past-next":      {"WebSocket connection to", "the page: "},
 }
 
@@ -287,6 +297,9 @@ func TestEveryState(t *testing.T) {
 						t.Errorf("it is %d wide of %d: %s", got, width, browser.Ask[string](b, widest))
 					}
 				}
+				if utc := browser.Ask[string](b, inUTC); utc != "" && s.ID != "no-script" {
+					t.Errorf("a time is not in the reader's zone: %s", utc)
+				}
 				b.Quiet(loud[s.ID]...)
 			})
 		}
@@ -302,6 +315,9 @@ func TestEveryState(t *testing.T) {
 		}
 	})
 }
+
+// inUTC is a time that no script has rewritten; empty for none. The page of the past names the zone of its times.
+const inUTC = `document.body?.matches(".of-past, .docs") ? "" : [...document.querySelectorAll("main time")].map((e) => e.textContent).find((text) => /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/.test(text)) ?? ""`
 
 // widest are elements that go beyond the window.
 const widest = `[...document.querySelectorAll("main *, header *, footer *")].filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && e.checkVisibility()).slice(0, 3).map((e) => e.outerHTML.slice(0, 120)).join("\n")`

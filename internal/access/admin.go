@@ -24,7 +24,7 @@ func administers(who *auth.Principal) error {
 	if !who.May(auth.Administer) {
 		return action.Lacks(who, auth.Administer)
 	}
-	if who.Scope != "" || !who.Audience.SeesAll() {
+	if !who.MayOnAll(auth.Administer) {
 		r := *tooMuch
 		r.What = "accounts, tokens and sessions of others are for administrators of all machines, and you have some of them alone"
 		r.Try = "ask an administrator of all machines"

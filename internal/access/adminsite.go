@@ -80,9 +80,9 @@ func (s *AdminSite) sessions(r *http.Request) (any, error) {
 // input is what a page for whoever asks is made of.
 func (s *AdminSite) input(r *http.Request, path string) views.AccountsInput {
 	who := auth.FromRequest(r)
-	in := views.AccountsInput{Input: s.Shell.Input(r.Context(), s.Kit.Latest(r), ""), Administers: administers(&who) == nil}
+	in := views.AccountsInput{Input: s.Shell.Input(r.Context(), s.Kit.Latest(r), "")}
 	in.Choices = views.Choices{Path: in.BasePath + path, Asked: url.Values{}}
-	if in.Administers || who.Account() != "" {
+	if administers(&who) == nil || who.Account() != "" {
 		in.Most = who.Access.String()
 	}
 	return in

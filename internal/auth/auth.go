@@ -114,6 +114,12 @@ func (p Principal) MayOn(needed Access, m Machine) bool {
 	return p.May(needed) && (needed <= Read || p.Scope.Has(m))
 }
 
+// MayOnAll reports whether the principal has the access on all machines and sees them all, as what is about no machine needs: accounts,
+// tokens and the audit.
+func (p Principal) MayOnAll(needed Access) bool {
+	return p.May(needed) && p.Scope == "" && p.Audience.SeesAll()
+}
+
 // A Sight determines how a page looks: principals with the same Sight share rendered pages.
 type Sight struct {
 	Audience Audience
@@ -136,6 +142,9 @@ func (s Sight) Principal() Principal {
 
 // MayOn reports whether those with the Sight have an access on a machine.
 func (s Sight) MayOn(needed Access, m Machine) bool { return s.Principal().MayOn(needed, m) }
+
+// MayOnAll reports whether those with the Sight have an access on all machines.
+func (s Sight) MayOnAll(needed Access) bool { return s.Principal().MayOnAll(needed) }
 
 // LocalOwner is the principal for people whom the kernel shows to own this gpuwhy, and for whoever asks a program that has no sign-in
 // at all, such as the gallery.

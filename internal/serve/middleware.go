@@ -113,7 +113,7 @@ func (s *Server) needs(access auth.Access, address string, next http.Handler) ht
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		switch who := auth.FromRequest(r); {
 		case who.May(access):
-			if access > auth.Read && (r.Method == http.MethodGet || r.Method == http.MethodHead) && (who.Scope != "" || !who.Audience.SeesAll()) {
+			if access > auth.Read && (r.Method == http.MethodGet || r.Method == http.MethodHead) && !who.MayOnAll(access) {
 				return s.cfg.Actions.Deny(r.Context(), address, &who, ErrNotAll) // actions are for the desk, which knows what they reach
 			}
 		case who == auth.Principal{}:
