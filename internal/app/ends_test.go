@@ -36,7 +36,7 @@ func membership(t *testing.T, roles map[string]access.Role) (*running, ledger.Le
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, end, err := Accounts(access.Options{Ledger: unclosed{l}}, slog.New(slog.DiscardHandler))
+	h, end, err := Accounts(access.Options{Ledger: unclosed{l}}, "", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
