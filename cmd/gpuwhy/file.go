@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -81,7 +82,7 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 			return nil, nil //nolint:nilnil // as above
 		}
 	}
-	if _, whole := flag.Target.Interface().(wholeValue); whole && value != nil {
+	if _, whole := reflect.TypeAssert[wholeValue](flag.Target); whole && value != nil {
 		text, err := yaml.Marshal(value)
 		return string(text), err
 	}

@@ -156,7 +156,7 @@ func TestTwoHubsShareAccounts(t *testing.T) {
 	ann.header.Del("Accept")
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	conn, _, err := websocket.Dial(ctx, b.URL+"/ws", &websocket.DialOptions{HTTPClient: ann.client}) //nolint:bodyclose // Dial says that nobody needs to
+	conn, _, err := websocket.Dial(ctx, b.URL+"/ws", &websocket.DialOptions{HTTPClient: ann.client})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -120,13 +120,13 @@ func (s *AdminSite) sessionsPage(w http.ResponseWriter, r *http.Request) error {
 
 // showToken answers a form with the token that it has made.
 func (s *AdminSite) showToken(w http.ResponseWriter, r *http.Request, answer any) error {
-	made := answer.(contract.AddedToken) //nolint:errcheck,forcetypeassert // the action's answer
+	made := answer.(contract.AddedToken) //nolint:forcetypeassert // the action's answer
 	return serve.FreshHTML(w, r, views.NewTokenMade(s.input(r, "tokens"), &made))
 }
 
 // showUser answers a form with the link that it has made.
 func (s *AdminSite) showUser(w http.ResponseWriter, r *http.Request, answer any) error {
-	made := answer.(contract.AddedUser) //nolint:errcheck,forcetypeassert // the action's answer
+	made := answer.(contract.AddedUser) //nolint:forcetypeassert // the action's answer
 	if made.Link == nil {
 		http.Redirect(w, r, s.Kit.Root()+"users", http.StatusSeeOther)
 		return nil

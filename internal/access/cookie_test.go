@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -88,9 +89,7 @@ func TestPlainConnections(t *testing.T) {
 		if r.TLS = nil; tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		for name, values := range tt.header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, tt.header)
 		if got := room.secure(r); got != tt.secure {
 			t.Errorf("%s: encrypted: %v", tt.name, got)
 		}

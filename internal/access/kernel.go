@@ -55,7 +55,7 @@ func NewKernel(cfg KernelConfig) *Kernel {
 func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err error) {
 	end := peer.FromContext(r.Context())
 	switch {
-	case end == nil, !end.Unix() && !(k.cfg.Loopback && end.Loopback()), k.cfg.Proxies.Trusts(r):
+	case end == nil, !end.Unix() && (!k.cfg.Loopback || !end.Loopback()), k.cfg.Proxies.Trusts(r):
 		return who, false, nil
 	case passedOn(r):
 		k.warn(end)

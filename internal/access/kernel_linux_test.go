@@ -106,6 +106,7 @@ func needsRoot(t *testing.T) {
 }
 
 func TestWhoTheKernelSays(t *testing.T) {
+	t.Parallel()
 	needsRoot(t)
 	root, err := user.LookupId("0")
 	if err != nil {

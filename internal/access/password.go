@@ -194,7 +194,7 @@ func (r *Room) newHash(ctx context.Context, name, password string) (hash string,
 // signIn returns the user with a name and a password, or the refusal for whoever asks. Refusals do not depend on whether there is such a
 // user, nor does the time that they take.
 func (r *Room) signIn(request *http.Request, name, password string) (*row[User], error) {
-	return r.try(request, name, "password", func(ctx context.Context, user *row[User]) (bool, error) {
+	return r.try(request, name, "password", func(_ context.Context, user *row[User]) (bool, error) {
 		hash := ""
 		if user != nil && !user.Value.Disabled {
 			hash = user.Value.Password

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/netip"
@@ -138,7 +137,7 @@ func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, role Role, scope au
 	p.mu.Unlock()
 	e.After = roleText(role, scope)
 	if known {
-		e.Before = json.RawMessage(roleText(last.role, last.scope))
+		e.Before = roleText(last.role, last.scope)
 	}
 	if err := p.room.cfg.Audit(ctx, e); err != nil {
 		return err

@@ -226,7 +226,7 @@ func (v *visitor) who() (p auth.Principal) {
 // socket is an open socket of the visitor.
 func (v *visitor) socket() auth.Principal {
 	v.r.t.Helper()
-	request := httptest.NewRequest("GET", "/ws", nil)
+	request := httptest.NewRequest(http.MethodGet, "/ws", nil)
 	request.RemoteAddr = v.address
 	for name, value := range v.cookies {
 		request.AddCookie(&http.Cookie{Name: name, Value: value})
@@ -508,7 +508,7 @@ func TestUnknownNamesHaveDelaysToo(t *testing.T) {
 func TestCountsAreLimited(t *testing.T) {
 	r := newRig(t)
 	ids := map[string]bool{}
-	request := httptest.NewRequest("POST", "/sign-in", nil)
+	request := httptest.NewRequest(http.MethodPost, "/sign-in", nil)
 	for i := range 200_000 {
 		request.RemoteAddr = "[2001:db8:" + strconv.FormatInt(int64(i%65536), 16) + ":" + strconv.FormatInt(int64(i/65536), 16) + "::1]:1"
 		list, err := r.budgets(request, "name"+strconv.Itoa(i))
@@ -725,7 +725,7 @@ func TestFewSessions(t *testing.T) {
 	id := r.add("ann", good, Viewer)
 	var first *visitor
 	for range mostSessions + 1 {
-		request := httptest.NewRequest("POST", "/sign-in", nil)
+		request := httptest.NewRequest(http.MethodPost, "/sign-in", nil)
 		w := httptest.NewRecorder()
 		if err := r.beginSession(w, request, id, auth.Provider); err != nil {
 			t.Fatal(err)
@@ -1058,13 +1058,13 @@ func TestPasswordsThatPeopleGuess(t *testing.T) {
 func TestWherePasskeysWork(t *testing.T) {
 	r := newRig(t)
 	for host, want := range map[string]string{"localhost:8003": "localhost", "gpu.localhost": "gpu.localhost", "127.0.0.1:8003": "", "[::1]:8003": "", "gpu.example.org": "", "": ""} {
-		request := httptest.NewRequest("GET", "/sign-in", nil)
+		request := httptest.NewRequest(http.MethodGet, "/sign-in", nil)
 		request.Host = host
 		if got := r.passkeyHost(request); got != want {
 			t.Errorf("passkeys of %q are of %q, want %q", host, got, want)
 		}
 	}
-	request := httptest.NewRequest("GET", "https://GPU.example.org/sign-in", nil)
+	request := httptest.NewRequest(http.MethodGet, "https://GPU.example.org/sign-in", nil)
 	if got := r.passkeyHost(request); got != "gpu.example.org" {
 		t.Errorf("passkeys over TLS are of %q", got)
 	}

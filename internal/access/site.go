@@ -114,7 +114,7 @@ func backTo(to string) string {
 	}
 	// Browsers take \ for /, leave out line feeds, and follow dots, escaped ones too.
 	plain := u.Path
-	for i := 0; i < 3; i++ {
+	for range 3 {
 		if strings.ContainsFunc(plain, func(c rune) bool { return c == '\\' || c < ' ' || c == 0x7f }) || strings.Contains(plain, "//") || dotted(plain) {
 			return "/"
 		}

@@ -178,7 +178,7 @@ func (r *Refusal) Error() string { return strings.TrimSpace(r.Field + " " + r.Wh
 
 // Is reports whether another refusal has the same code: programs tell refusals apart by it.
 func (r *Refusal) Is(other error) bool {
-	o, ok := other.(*Refusal) //nolint:errorlint // errors.Is unwraps
+	o, ok := other.(*Refusal)
 	return ok && o.Code == r.Code
 }
 

@@ -80,13 +80,13 @@ func TestTLS(t *testing.T) {
 		return answer, string(body)
 	}
 	secure := "https://" + ln.Addr().String()
-	if answer, _ := get(secure + "/"); answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 || answer.TLS.Version < tls.VersionTLS12 || answer.Header.Get("Strict-Transport-Security") != "" {
+	if answer, _ := get(secure + "/"); answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 || answer.TLS.Version < tls.VersionTLS12 || answer.Header.Get("Strict-Transport-Security") != "" { //nolint:bodyclose // get closes it
 		t.Errorf("the page: %d over %s, %v", answer.StatusCode, answer.Proto, answer.Header)
 	}
-	if answer, body := get("http://" + ln.Addr().String() + "/"); answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "HTTPS") {
+	if answer, body := get("http://" + ln.Addr().String() + "/"); answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "HTTPS") { //nolint:bodyclose // get closes it
 		t.Errorf("without TLS: %d %s", answer.StatusCode, body)
 	}
-	if answer, _ := get("http://" + plain.Addr().String() + "/past?since=1h"); answer.StatusCode != http.StatusTemporaryRedirect || answer.Header.Get("Location") != secure+"/past?since=1h" {
+	if answer, _ := get("http://" + plain.Addr().String() + "/past?since=1h"); answer.StatusCode != http.StatusTemporaryRedirect || answer.Header.Get("Location") != secure+"/past?since=1h" { //nolint:bodyclose // get closes it
 		t.Errorf("the other port: %d to %s", answer.StatusCode, answer.Header.Get("Location"))
 	}
 	var health struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/views"
@@ -38,6 +37,6 @@ func (s *Site) page(w http.ResponseWriter, r *http.Request) error {
 	if status == http.StatusInternalServerError {
 		return err
 	}
-	in.Trouble = new(gpu.Advice(advice))
+	in.Trouble = new(advice)
 	return serve.RefuseWith(w, r, err, views.NewAuditPage(in))
 }

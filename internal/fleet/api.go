@@ -90,7 +90,7 @@ func (s *Site) cluster(answer func(c *serve.Answers, id string, chosen *insight.
 		}
 		chosen := contract.InCluster(c.Fleet, id)
 		switch {
-		case id != contract.LocalCluster && len(chosen.Moments()) == 0 && !(serve.SeesAll(r.Context()) && s.configured(id)):
+		case id != contract.LocalCluster && len(chosen.Moments()) == 0 && (!serve.SeesAll(r.Context()) || !s.configured(id)):
 			return s.noCluster(c.Fleet, id, serve.SeesAll(r.Context()))
 		case c.Fleet == nil:
 			return s.Kit.Readable(c.Fleet)

@@ -51,7 +51,7 @@ func (l serverLog) Write(line []byte) (int, error) {
 	if strings.HasPrefix(text, "http: TLS handshake error") {
 		level = slog.LevelDebug
 	}
-	l.log.Log(context.Background(), level, text)
+	l.log.Log(context.Background(), level, text) //nolint:sloglint // the message is the server's
 	return len(line), nil
 }
 

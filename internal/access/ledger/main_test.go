@@ -80,7 +80,10 @@ func opened(t testing.TB) func(Ledger, error) Ledger {
 func everywhere(t *testing.T, test func(t *testing.T, p ledgerPlace, l Ledger)) {
 	t.Helper()
 	for _, p := range places(t) {
-		t.Run(p.name, func(t *testing.T) { test(t, p, p.open(t)) })
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, p, p.open(t))
+		})
 	}
 	if shared == nil {
 		t.Run("server", func(t *testing.T) { t.Skip(pgtest.ErrMissing) })

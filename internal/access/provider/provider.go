@@ -427,7 +427,7 @@ func (c *Client) complete(ctx context.Context, found *addresses, subject string,
 	if _, name := c.name(claims); name && (groups || c.GroupsClaim == "") && !slices.ContainsFunc(c.required(), func(claim string) bool { return claims[claim] == nil }) {
 		return nil
 	}
-	if CheckURL(found.provider.UserInfoEndpoint()) != nil || overage(claims, c.GroupsClaim) {
+	if asks := CheckURL(found.provider.UserInfoEndpoint()) == nil; !asks || overage(claims, c.GroupsClaim) {
 		return nil
 	}
 	info, err := found.provider.UserInfo(ctx, oauth2.StaticTokenSource(tokens))

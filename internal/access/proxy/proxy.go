@@ -184,7 +184,7 @@ func one(h http.Header, header string) (value string, there bool, err error) {
 		return "", false, nil
 	}
 	value = strings.TrimSpace(values[0])
-	what := ""
+	var what string
 	switch {
 	case len(values) > 1:
 		what = "is there " + strconv.Itoa(len(values)) + " times"

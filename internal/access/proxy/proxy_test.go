@@ -193,7 +193,7 @@ func TestAssertions(t *testing.T) {
 		"a name of two lines": sign(jose.RS256, key, kid, set("email", "anna\nroot")),
 		"another key":         sign(jose.RS256, other, kid, none),
 		"an unknown key":      sign(jose.RS256, other, "2", none),
-		"a shared secret":     sign(jose.HS256, key.PublicKey.N.Bytes(), kid, none),
+		"a shared secret":     sign(jose.HS256, key.N.Bytes(), kid, none),
 		"unsigned":            "eyJhbGciOiJub25lIn0." + strings.Split(good, ".")[1] + ".",
 		"no token":            "anna@example.org",
 	} {
