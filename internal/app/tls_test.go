@@ -92,7 +92,7 @@ func TestTLS(t *testing.T) {
 	var health struct {
 		Parts map[string]struct{ State string }
 	}
-	if _, body := get(secure + "/api/health"); json.Unmarshal([]byte(body), &health) != nil || health.Parts["tls"].State != "ok" {
+	if _, body := get(secure + "/api/health"); json.Unmarshal([]byte(body), &health) != nil || health.Parts["tls"].State != "ok" { //nolint:bodyclose // get closes it
 		t.Errorf("health says %s", body)
 	}
 

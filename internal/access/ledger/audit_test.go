@@ -262,6 +262,7 @@ func TestTampering(t *testing.T) {
 		{"the last entries, with the head", `DELETE FROM audit WHERE number >= 4; UPDATE heads SET number = 3, text = (SELECT hash FROM audit WHERE number = 3) WHERE name = 'head'`, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			l := opened(t)(InMemory(t.Context()))
 			appends(t, l, 5)
 			for text := range strings.SplitSeq(tt.do, "; ") {
