@@ -118,7 +118,7 @@ type row[T any] struct {
 	Value T
 }
 
-func (t table[T]) of(it *ledger.Item, err error) (*row[T], error) {
+func (t table[T]) read(it *ledger.Item, err error) (*row[T], error) {
 	if err != nil || it == nil {
 		return nil, err
 	}
@@ -131,19 +131,19 @@ func (t table[T]) of(it *ledger.Item, err error) (*row[T], error) {
 
 // get returns an item; nil if there is none.
 func (t table[T]) get(ctx context.Context, l ledger.Ledger, id string) (*row[T], error) {
-	return t.of(l.Get(ctx, t.kind, id))
+	return t.read(l.Get(ctx, t.kind, id))
 }
 
 // named returns the item with a name; nil if there is none.
 func (t table[T]) named(ctx context.Context, l ledger.Ledger, name string) (*row[T], error) {
-	return t.of(l.Named(ctx, t.kind, name))
+	return t.read(l.Named(ctx, t.kind, name))
 }
 
 // list returns all items, or those of an owner.
 func (t table[T]) list(ctx context.Context, l ledger.Ledger, owner string) (all []*row[T], err error) {
 	items, err := l.List(ctx, t.kind, owner)
 	for i := range items {
-		r, err := t.of(&items[i], nil)
+		r, err := t.read(&items[i], nil)
 		if err != nil {
 			return nil, err
 		}

@@ -42,8 +42,8 @@ const onlyShare = "shared"
 // share is the name that programs with the same accounts share, once it is known: browsers then send each of them the same cookies.
 type share struct{ known atomic.Pointer[string] }
 
-// of returns the name, and makes one if there is none. While the ledger can't be reached, it is empty.
-func (s *share) of(ctx context.Context, l ledger.Ledger) string {
+// suffix returns the name, and makes one if there is none. While the ledger can't be reached, it is empty.
+func (s *share) suffix(ctx context.Context, l ledger.Ledger) string {
 	if known := s.known.Load(); known != nil {
 		return *known
 	}

@@ -33,7 +33,7 @@ const (
 
 // cookie is the name of one of the cookies, as a request has it.
 func (r *Room) cookie(request *http.Request, what string) string {
-	return cookieName(r.secure(request), r.base, r.shared.of(request.Context(), r.ledger)) + what
+	return cookieName(r.secure(request), r.base, r.shared.suffix(request.Context(), r.ledger)) + what
 }
 
 // secure reports whether the browser of a request speaks TLS.

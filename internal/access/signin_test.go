@@ -243,7 +243,7 @@ func (v *visitor) session() string { return v.cookies[v.r.cookieName("")] }
 
 // cookieName is the name of a cookie of a browser of this machine.
 func (r *rig) cookieName(what string) string {
-	return cookieName(false, r.base, r.shared.of(r.t.Context(), r.Room.ledger)) + what
+	return cookieName(false, r.base, r.shared.suffix(r.t.Context(), r.Room.ledger)) + what
 }
 
 var tags = regexp.MustCompile(`(?s)<head>.*</head>|<[^>]*>`)
@@ -946,8 +946,8 @@ func TestAStolenLedger(t *testing.T) {
 	}
 }
 
-// of are the items of a kind.
-func (r *rig) of(t *testing.T, kind string) []ledger.Item {
+// items returns the items of a kind.
+func (r *rig) items(t *testing.T, kind string) []ledger.Item {
 	t.Helper()
 	items, err := r.ledger.List(t.Context(), kind, "")
 	if err != nil {
@@ -964,14 +964,14 @@ func TestCodesGoAlone(t *testing.T) {
 	if w := v.post("/account/codes"); w.Code != http.StatusOK {
 		t.Fatal(w.Code, text(w))
 	}
-	made := r.of(t, codes.kind)
+	made := r.items(t, codes.kind)
 	if len(made) != 1 || made[0].Owner != id {
 		t.Fatalf("%+v", made)
 	}
 	if err := r.Room.ledger.Apply(t.Context(), codes.remove(made[0].ID)); err != nil {
 		t.Fatal(err)
 	}
-	if p := v.who(); p.Name != "ann" || len(r.of(t, codes.kind)) > 0 || len(r.of(t, devices.kind)) != 1 {
+	if p := v.who(); p.Name != "ann" || len(r.items(t, codes.kind)) > 0 || len(r.items(t, devices.kind)) != 1 {
 		t.Errorf("with the codes went more: %+v", p)
 	}
 }

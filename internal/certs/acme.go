@@ -71,11 +71,11 @@ func (a *authority) answer(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	if !slices.Contains(a.names, name) {
 		name = a.names[0]
 	}
-	return a.of(name)
+	return a.certificate(name)
 }
 
-// of returns the certificate for a name, of which there is one.
-func (a *authority) of(name string) (*tls.Certificate, error) {
+// certificate returns the certificate for a name, of which there is one.
+func (a *authority) certificate(name string) (*tls.Certificate, error) {
 	a.mu.Lock()
 	has := a.has[name]
 	a.mu.Unlock()
@@ -96,7 +96,7 @@ func modern(name string) *tls.ClientHelloInfo {
 
 func (a *authority) all() (all []*tls.Certificate) {
 	for _, name := range a.names {
-		if cert, err := a.of(name); err == nil {
+		if cert, err := a.certificate(name); err == nil {
 			all = append(all, cert)
 		}
 	}
@@ -113,7 +113,7 @@ func (a *authority) trouble() (*gpu.Advice, time.Time) {
 func (a *authority) renew(ctx context.Context) (again time.Duration) {
 	var failed error
 	for _, name := range a.names {
-		if _, err := a.of(name); err == nil {
+		if _, err := a.certificate(name); err == nil {
 			continue
 		}
 		if err := a.order(ctx, name); err != nil {

@@ -54,14 +54,14 @@ func (m *Moment) For(audience auth.Audience) *Moment {
 		return m
 	}
 	if m.told == nil {
-		return m.with(commands)
+		return m.showing(commands)
 	}
-	out, _ := m.told.Get(commands, func() (*Moment, error) { return m.with(commands), nil })
+	out, _ := m.told.Get(commands, func() (*Moment, error) { return m.showing(commands), nil })
 	return out
 }
 
-// with makes the same Moment with other command lines.
-func (m *Moment) with(commands auth.Commands) *Moment {
+// showing makes the same Moment with other command lines.
+func (m *Moment) showing(commands auth.Commands) *Moment {
 	s := *m.Snapshot
 	s.Devices = slices.Clone(s.Devices)
 	for i := range s.Devices {
@@ -84,7 +84,7 @@ func (m *Moment) with(commands auth.Commands) *Moment {
 	out.Snapshot = &s
 	out.begin()
 	if m.last != nil {
-		out.last = m.last.with(commands)
+		out.last = m.last.showing(commands)
 	}
 	return &out
 }

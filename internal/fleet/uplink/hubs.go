@@ -54,8 +54,8 @@ func ParseAllow(list []string) (Allow, error) {
 	return a, nil
 }
 
-// of returns what a hub may ask for at most.
-func (a Allow) of(hub string) auth.Access {
+// access returns what a hub may ask for at most.
+func (a Allow) access(hub string) auth.Access {
 	if named, is := a.Named[hub]; is {
 		return named
 	}
@@ -180,7 +180,7 @@ func unproven(why, try string) *action.Refusal {
 func (h *Hubs) Asker(node string, q *action.Question, headers map[string][]string, text []byte) (who auth.Principal, refusal *action.Refusal) {
 	who = talk.Asker(q)
 	hub, refusal := h.hub(node, headers, text)
-	limit := h.Allow.of(hub)
+	limit := h.Allow.access(hub)
 	if refusal != nil {
 		limit = min(limit, auth.Read)
 	} else if who.Access > limit {
