@@ -218,7 +218,7 @@ func (d *daemon) tellSetup(env *environment, room *access.Room, secure *certs.Ro
 		// The link is below the origin, with the base path.
 		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(pageURL(secure, addressText(ln.Addr()), "/"), "/"))
 		fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, at %s%s\n", origin, link)
-		if !d.local(env.ctx) && secure == nil && !d.AllowPlainSignIn && len(d.proxies) == 0 {
+		if !d.local(env.ctx) && secure == nil && !d.AllowPlainSignIn && d.proxies.None() {
 			fmt.Fprintln(env.stdout, "Over plain HTTP, it works on this machine alone, and not in a container. For others, add --tls-self-signed or another certificate, "+
 				"or a proxy that --trusted-proxy names, or --allow-plain-sign-in")
 		}

@@ -126,15 +126,24 @@ func TestWhoTheKernelSays(t *testing.T) {
 		header  http.Header
 		want    string
 	}{
-		"root":                                   {access.KernelConfig{Loopback: true}, "tcp", 0, nil, owner},
-		"somebody else":                          {access.KernelConfig{Loopback: true}, "tcp", stranger, nil, viewer},
-		"where all others sign in":               {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", stranger, nil, "nobody <nil>"},
-		"root, where all others sign in":         {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", 0, nil, owner},
-		"an address that other machines reach":   {access.KernelConfig{}, "tcp", 0, nil, "nobody <nil>"},
-		"a trusted proxy":                        {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, forwarded, "nobody <nil>"},
-		"a trusted proxy that names nobody":      {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, nil, "nobody <nil>"},
-		"a proxy of root that nobody has named":  {access.KernelConfig{Loopback: true}, "tcp", 0, forwarded, "nobody <nil>"},
-		"another header":                         {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"Forwarded": {"for=203.0.113.9"}}, "nobody <nil>"},
+		"root":                                  {access.KernelConfig{Loopback: true}, "tcp", 0, nil, owner},
+		"somebody else":                         {access.KernelConfig{Loopback: true}, "tcp", stranger, nil, viewer},
+		"where all others sign in":              {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", stranger, nil, "nobody <nil>"},
+		"root, where all others sign in":        {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", 0, nil, owner},
+		"an address that other machines reach":  {access.KernelConfig{}, "tcp", 0, nil, "nobody <nil>"},
+		"a trusted proxy":                       {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, forwarded, "nobody <nil>"},
+		"a trusted proxy that names nobody":     {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, nil, "nobody <nil>"},
+		"a proxy of root that nobody has named": {access.KernelConfig{Loopback: true}, "tcp", 0, forwarded, "nobody <nil>"},
+		"another header":                        {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"Forwarded": {"for=203.0.113.9"}}, "nobody <nil>"},
+		"a header of a cloud":                   {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"True-Client-Ip": {"203.0.113.9"}}, "nobody <nil>"},
+		"a prefix of a proxy":                   {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"X-Forwarded-Prefix": {"/gpus"}}, "nobody <nil>"},
+		"a named user": {
+			access.KernelConfig{Loopback: true, Proxies: serve.Proxies{Here: access.ProxyUsers([]peer.UID{stranger})}}, "tcp", stranger, nil, "nobody <nil>",
+		},
+		"a named user over Unix": {access.KernelConfig{Proxies: serve.Proxies{Here: access.ProxyUsers([]peer.UID{stranger})}}, "unix", stranger, forwarded, "nobody <nil>"},
+		"not the named user, at a trusted address": {
+			access.KernelConfig{Loopback: true, Proxies: serve.Proxies{Networks: proxies.Networks, Here: access.ProxyUsers([]peer.UID{stranger})}}, "tcp", 0, nil, owner,
+		},
 		"an empty header":                        {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"X-Real-Ip": {""}}, "nobody <nil>"},
 		"root over Unix":                         {access.KernelConfig{}, "unix", 0, nil, owner},
 		"somebody else over Unix":                {access.KernelConfig{}, "unix", stranger, nil, viewer},
