@@ -49,6 +49,7 @@ type Room struct {
 	log   *slog.Logger
 	quiet action.Log // for calls that only look
 
+	system *reporter // nil: the system log is not told
 	more     chan struct{} // has a value when something waits, or when the ledger has failed
 	counting chan struct{} // has a value when refusals are counted
 
@@ -82,10 +83,14 @@ const mostWaiting = 1000
 // New makes a Room.
 func New(cfg Config) *Room {
 	log := cfg.Log.With("part", "audit")
-	return &Room{
+	r := &Room{
 		cfg: cfg, log: log, quiet: action.Log{Logger: cfg.Log.With("part", "actions")}, more: make(chan struct{}, 1), counting: make(chan struct{}, 1),
 		looked: map[look]time.Duration{}, refused: map[refuser]*count{},
 	}
+	if cfg.System != nil {
+		r.system = newReporter(cfg.System, log, cfg.Clock.Now)
+	}
+	return r
 }
 
 // Name implements [part.Part].
@@ -205,6 +210,22 @@ const again, daily = time.Second, 24 * time.Hour
 
 // Run records what waits, and removes entries that are older than wanted, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
+	if r.system != nil {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			r.system.run(stop)
+		}()
+		defer func() {
+			close(stop)
+			late := time.NewTimer(Patience)
+			defer late.Stop()
+			select {
+			case <-stopped:
+			case <-late.C: // the system log hangs, and nothing ends that
+			}
+		}()
+	}
 	r.settings()
 	r.prune(ctx)
 	old := time.NewTicker(daily)
@@ -293,6 +314,10 @@ func (r *Room) Health() map[string]contract.Part {
 		health = health.Failed(&gpu.Advice{
 			What: fmt.Sprintf("entries that could not be recorded since gpuwhy started: %d", r.state.Lost), Try: "look for them in gpuwhy's log",
 		}, time.Time{})
+	case r.system != nil:
+		if advice, since := r.system.trouble(); advice != nil {
+			health = health.Failed(advice, since)
+		}
 	}
 	return map[string]contract.Part{"audit": health}
 }
