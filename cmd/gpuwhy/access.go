@@ -168,7 +168,7 @@ func (u *undecided) Lines() []string {
 		"  people sign in elsewhere: name a provider with --oidc-issuer, or a proxy that signs people in with --proxy-sign-in and --trusted-proxy (docs/access.md)")
 }
 
-// checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server.
+// checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server. It changes no file.
 func (f *programFlags) checkAdmission(ctx context.Context) error {
 	if f.Accounts != "" {
 		_, err := f.admit(ctx, nil)
@@ -177,7 +177,7 @@ func (f *programFlags) checkAdmission(ctx context.Context) error {
 	open := ledger.InMemory
 	if file := filepath.Join(f.StateDir, accountsFile); f.StateDir != "" {
 		if _, err := os.Stat(file); err == nil {
-			open = func(ctx context.Context) (ledger.Ledger, error) { return ledger.OpenFile(ctx, file) }
+			open = func(ctx context.Context) (ledger.Ledger, error) { return ledger.Look(ctx, file) }
 		}
 	}
 	accounts := &ledger.Later{Open: open}

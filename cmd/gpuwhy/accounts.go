@@ -25,6 +25,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -119,9 +120,14 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 	d := &daemon{programFlags: new(programFlags)}
 	d.stateFlags, d.ledgerFlags = f.stateFlags, f.ledgerFlags
 	d.ownStateDir = false // a folder that can't be used is an error here
+	_, missing := os.Stat(f.StateDir)
 	release, err := d.takeStateDir(env.log)
 	if err != nil {
 		return err
+	}
+	if f.StateDir != "" && errors.Is(missing, os.ErrNotExist) && os.Geteuid() == 0 && state.BelongsToRoot(f.StateDir) {
+		env.log.Warn("the state directory is new, and belongs to root", "folder", f.StateDir,
+			"try", "if another user runs gpuwhy, give it to that user: chown -R USER "+f.StateDir)
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	accounts := d.newLedger(env.log)

@@ -119,7 +119,7 @@ var (
 	errShort = action.Invalid("password", "must have at least "+strconv.Itoa(leastPassword)+" characters: a few words are easy to remember")
 	errLong  = action.Invalid("password", "must have at most "+strconv.Itoa(mostPassword)+" bytes")
 	errText  = action.Invalid("password", "must be text without control characters")
-	errEasy  = action.Invalid("password", "is too easy to guess: it repeats itself, is a sequence, or is mostly a name")
+	errEasy  = action.Invalid("password", "is too easy to guess: it repeats itself, is a sequence, or is mostly a name: choose a few words that have nothing to do with each other")
 )
 
 // wellKnown are words that do not make a password hard to guess.

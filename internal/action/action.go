@@ -217,9 +217,10 @@ func (r *Refusal) because(what string) *Refusal {
 // codeInvalid is the code of what [Invalid] returns.
 const codeInvalid = "invalid"
 
-// Invalid returns the refusal of an invalid argument. what continues a sentence that begins with the field's name.
+// Invalid returns the refusal of an invalid argument. what continues a sentence that begins with the field's name, and says which values are
+// allowed, so that nobody has to look for them.
 func Invalid(field, what string) *Refusal {
-	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what, Try: "see /docs for the allowed values"}
+	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what}
 }
 
 // A Question is an action that one program of a fleet requests from another, or something else that only programs ask (package

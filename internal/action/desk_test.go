@@ -128,7 +128,7 @@ func TestRun(t *testing.T) {
 	for sent, want := range map[*action.Refusal]*action.Refusal{
 		{Code: "busy"}:   busy,
 		{Code: "denied"}: action.Denied,
-		{Code: "invalid", Field: "hard", What: "must be true"}: {Code: "invalid", Status: 422, Field: "hard", What: "must be true", Try: "see /docs for the allowed values"},
+		{Code: "invalid", Field: "hard", What: "must be true"}: {Code: "invalid", Status: 422, Field: "hard", What: "must be true"},
 		{Code: "of a later version", What: "it can't be"}:      {Code: "of a later version", Status: 409, What: "it can't be"},
 	} {
 		b.answer = sent

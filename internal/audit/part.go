@@ -49,7 +49,7 @@ type Room struct {
 	log   *slog.Logger
 	quiet action.Log // for calls that only look
 
-	system *reporter // nil: the system log is not told
+	system   *reporter     // nil: the system log is not told
 	more     chan struct{} // has a value when something waits, or when the ledger has failed
 	counting chan struct{} // has a value when refusals are counted
 
