@@ -87,6 +87,8 @@ type Reply struct {
 const (
 	messageLimit = 16 << 10        // bytes of a client's message
 	closeTimeout = 5 * time.Second // for a viewer to answer a close frame
+	// revokeTimeout is the same for a viewer that may see nothing more, and frameTimeout how long it has for the message that is being written.
+	revokeTimeout, frameTimeout = 500 * time.Millisecond, 100 * time.Millisecond
 )
 
 func (c Config) withDefaults() Config {
