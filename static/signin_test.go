@@ -109,15 +109,15 @@ func TestPasskey(t *testing.T) {
 
 	browser.Ask[int](tab, `sessionStorage.setItem("suggests", "yes") ?? 0`)
 	for _, chooses := range []bool{true, false} {
+		tab.Until(`["live", "silent"].includes(document.getElementById("state").dataset.state)`)
 		browser.Ask[int](tab, `fetch("`+base+`sign-out", { method: "POST" }).then((a) => a.status)`)
-		tab.Visit(s.URL + "alerts?tab=events")
 		tab.Until(`location.pathname.endsWith("/sign-in") && window.suggestion !== undefined && document.querySelector("[name=name]").autocomplete === "username webauthn"`)
 		if chooses {
 			browser.Ask[int](tab, `window.choose()`)
 		} else { // the button still works
 			tab.Do(chromedp.Click("#passkey button"))
 		}
-		tab.Until(`location.pathname.endsWith("/alerts") && location.search === "?tab=events"`)
+		tab.Until(`location.pathname.endsWith("/alerts") && location.search === "?tab=rules"`)
 	}
 	if browser.Ask[string](tab, `sessionStorage.getItem("aborted")`) != "true" {
 		t.Error("the browser still suggests passkeys while somebody uses the button")
