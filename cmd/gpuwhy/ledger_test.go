@@ -245,26 +245,26 @@ func TestAStateDirectoryOfACommandOfRoot(t *testing.T) {
 		t.Skip("only root may give files away")
 	}
 	home := publicDir(t)
-	add := func(dir string) string {
+	add := func(dir, name string) string {
 		t.Helper()
-		r := command(t, nil, "user", "add", "ann", "--role=administrator", "--state-dir="+dir)
+		r := command(t, nil, "user", "add", name, "--role=administrator", "--state-dir="+dir)
 		if r.code != exitOK {
 			t.Fatalf("%+v", r)
 		}
 		return r.stderr
 	}
 	roots := filepath.Join(home, "root's")
-	if says := add(roots); !strings.Contains(says, "chown -R USER "+roots) {
+	if says := add(roots, "ann"); !strings.Contains(says, "chown -R USER "+roots) {
 		t.Errorf("it says %q", says)
 	}
-	if says := add(roots); strings.Contains(says, "chown") {
+	if says := add(roots, "bob"); strings.Contains(says, "chown") {
 		t.Errorf("of a folder that was there it says %q", says)
 	}
 	if err := os.Chown(home, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(home, "srv", "state")
-	if says := add(dir); strings.Contains(says, "chown") {
+	if says := add(dir, "ann"); strings.Contains(says, "chown") {
 		t.Errorf("it says %q", says)
 	}
 	err := filepath.WalkDir(filepath.Join(home, "srv"), func(path string, e fs.DirEntry, err error) error {
