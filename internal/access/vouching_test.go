@@ -454,8 +454,8 @@ func TestGrants(t *testing.T) {
 		{"x", []string{"a"}, "", "viewer "}, {"x", []string{"b", "a"}, "", "operator node:b"}, {"x", []string{"b", "c"}, "", "operator cluster:c,node:b"},
 		{"x", []string{"b", "d"}, "", "operator "}, {"root", nil, "", "administrator "}, {"x", []string{"root", "user:root"}, "", ""}, {"x", nil, Viewer, "viewer "}, {"x", []string{"A"}, "", ""},
 	} {
-		role, scope, ok := granted(all, tt.others, tt.user, tt.groups)
-		if got := string(role) + " " + string(scope); ok != (tt.want != "") || ok && got != tt.want {
+		r, ok := granted(all, tt.others, tt.user, tt.groups)
+		if got := string(r.Role) + " " + string(r.Scope); ok != (tt.want != "") || ok && got != tt.want {
 			t.Errorf("%+v: %q %t", tt, got, ok)
 		}
 	}
