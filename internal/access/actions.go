@@ -144,7 +144,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "showCommands", Func: action.Takes(r.showCommands), HTTP: "POST /api/commands/show",
-			Form:    action.Form{Back: leadsTo("/processes")},
+			Form:    action.Form{Back: backToProcesses},
 			Command: action.Command{Name: "show-commands", Done: action.Tell(tellShown)},
 			Doc: action.Doc{
 				Summary: "Show all command lines",
@@ -156,7 +156,7 @@ func (s *AdminSite) Actions() []action.Action {
 		},
 		{
 			ID: "hideCommands", Func: action.Takes(r.hideCommands), HTTP: "POST /api/commands/hide",
-			Form:    action.Form{Back: leadsTo("/processes")},
+			Form:    action.Form{Back: backToProcesses},
 			Command: action.Command{Name: "hide-commands"},
 			Doc: action.Doc{
 				Summary: "Hide command lines again",
@@ -181,6 +181,14 @@ func (s *AdminSite) Actions() []action.Action {
 
 // backTo leads a form back to the page that it is on.
 func leadsTo(path string) func(string) string { return func(string) string { return path } }
+
+// backToProcesses leads a form back to one of the pages with processes.
+func backToProcesses(page string) string {
+	if page == "now" {
+		return "/"
+	}
+	return "/processes"
+}
 
 func answers(description string, value any) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: "application/json", Of: value}

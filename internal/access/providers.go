@@ -340,7 +340,7 @@ func (r *Room) addVouched(ctx context.Context, v *voucher, id string, rights Rig
 		return v.refusedPerson("another account here has the name "+serve.Quote(person.Name), "if it is yours, sign in to it as you did before; else "+tryOwner)
 	}
 	user := &row[User]{
-		Item:  ledger.Item{ID: id, Name: nameOf(person.Name)},
+		Item: ledger.Item{ID: id, Name: nameOf(person.Name)},
 		Value: User{
 			Name: person.Name, Role: rights.Role, Scope: rights.Scope, Sees: rights.Sees, Provider: v.Name, Subject: person.Subject, Created: r.cfg.Clock.Now().UTC(),
 		},

@@ -93,7 +93,7 @@ func (r *Room) widen(who *auth.Principal) {
 }
 
 var nobodyShown = &action.Refusal{
-	Code: "nobody", Status: http.StatusForbidden, What: "gpuwhy can't tell you apart from others, and would show the command lines to them, too",
+	Code: "nobody", Status: http.StatusConflict, What: "gpuwhy can't tell you apart from others, and would show the command lines to them, too",
 	Try: "sign in, or call gpuwhy over its Unix socket",
 }
 
