@@ -486,7 +486,7 @@ func (r *Room) asked(c *action.Call, ask *contract.TokenRequest) (*row[Token], e
 		t.Expires = now.AddDate(0, 0, days)
 	}
 	sees, _ := c.Principal.Audience.Machines()
-	if !c.Principal.May(t.Value.Access) || scope != "" && !(scope.Within(c.Principal.Scope) && scope.Within(sees)) {
+	if !c.Principal.May(t.Value.Access) || scope != "" && (!scope.Within(c.Principal.Scope) || !scope.Within(sees)) {
 		refusal := *tooMuch
 		refusal.What += ": you have the access " + strconv.Quote(c.Principal.Access.String())
 		if c.Principal.Scope != "" {

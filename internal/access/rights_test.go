@@ -15,6 +15,7 @@ import (
 
 // A token may do and see no more than its owner may now.
 func TestTokensAreLimited(t *testing.T) {
+	t.Parallel()
 	administrator := &holder{Rights: Rights{Role: Administrator}, unix: "ann"}
 	rack := &holder{Rights: Rights{Role: Operator, Sees: "label:rack=r12"}, unix: "ann"}
 	near := &holder{Rights: Rights{Role: Viewer, Scope: "node:a", Sees: "node:a,node:b"}}
@@ -46,6 +47,7 @@ func TestTokensAreLimited(t *testing.T) {
 
 // Whoever sees some machines can give away those alone, and administers nothing that is about all.
 func TestAccountsThatSeeSome(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t)
 	o.member("root", Administrator, "")
 	must[contract.AddedUser](o, auth.LocalOwner(), "addUser", "", contract.UserRequest{Name: "ann", Role: "administrator", Sees: "label:rack=r12, node:a", Password: goodPassword})
@@ -80,6 +82,7 @@ func TestAccountsThatSeeSome(t *testing.T) {
 
 // The tokens of somebody whom a proxy signs in end soon, and at once when the person comes with less.
 func TestTokensOfGuests(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name     string
 		groups   string
@@ -144,6 +147,7 @@ func TestTokensOfGuests(t *testing.T) {
 
 // So do those of an account for which a provider vouches.
 func TestTokensOfVouchedAccounts(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t)
 	user := &row[User]{Item: ledger.Item{ID: "oidc-1", Name: "ann"}, Value: User{Name: "ann", Role: Administrator, Provider: "sso", Subject: "1"}}
 	put, err := users.put(user)
@@ -182,6 +186,7 @@ func TestTokensOfVouchedAccounts(t *testing.T) {
 
 // Nobody fills the audit with changes of what is their own, and nobody is in another's way.
 func TestOwnChangesArePaced(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t)
 	ann, bob, root := o.member("ann", Viewer, ""), o.member("bob", Viewer, ""), o.member("root", Administrator, "")
 	before := len(o.notes)
@@ -217,6 +222,7 @@ func TestOwnChangesArePaced(t *testing.T) {
 
 // Whole command lines are shown to the session that asks, to an administrator of all machines, for an hour.
 func TestShownCommands(t *testing.T) {
+	t.Parallel()
 	o := newOffice(t)
 	root := o.member("root", Administrator, "")
 	seen := func(who auth.Principal) bool {
@@ -274,6 +280,7 @@ func TestShownCommands(t *testing.T) {
 
 // The hour ends by itself.
 func TestTheHourEnds(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, v, ended, began := showing{now: map[viewer]*shown{}}, viewer{"user:1", "s"}, 0, time.Now()
 		begin := func() { s.begin(v, time.Since(began), func() { ended++ }) }
