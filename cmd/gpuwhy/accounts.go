@@ -245,7 +245,7 @@ type userList struct{ listFlags }
 // Run lists accounts.
 func (c userList) Run(env *environment) error {
 	return list(&c.listFlags, env, client.ListUsers(), "There is no account.", func(all *contract.Users) [][]string {
-		rows := [][]string{{"NAME", "ROLE", "MACHINES", "SIGNS IN WITH", "LAST SIGN-IN", "SESSIONS", "TOKENS", ""}}
+		rows := [][]string{{"NAME", "ROLE", "MACHINES", "SEES", "SIGNS IN WITH", "LAST SIGN-IN", "SESSIONS", "TOKENS", ""}}
 		for i := range all.Users {
 			u := &all.Users[i]
 			state := ""
@@ -253,7 +253,7 @@ func (c userList) Run(env *environment) error {
 				state = "disabled"
 			}
 			rows = append(rows, []string{
-				u.Name, u.Role, cmp.Or(u.Scope, "all"), cmp.Or(strings.Join(u.Ways, ", "), "nothing yet"), momentOr(u.LastSeen, "never"),
+				u.Name, u.Role, cmp.Or(u.Scope, "all"), cmp.Or(u.Sees, "all"), cmp.Or(strings.Join(u.Ways, ", "), "nothing yet"), momentOr(u.LastSeen, "never"),
 				fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), state,
 			})
 		}

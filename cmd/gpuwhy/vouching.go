@@ -35,7 +35,7 @@ type vouchingFlags struct {
 	OIDCScopes           []string     `group:"access" name:"oidc-scopes" placeholder:"SCOPE" help:"Scopes to ask for besides openid; profile and email by default."`
 	OIDCNameClaim        string       `group:"access" name:"oidc-name-claim" placeholder:"CLAIM" help:"The claim with the person's name; preferred_username by default, or else a verified e-mail address."`
 	OIDCGroupsClaim      string       `group:"access" name:"oidc-groups-claim" placeholder:"CLAIM" help:"The claim with the person's groups, such as groups or realm_access.roles."`
-	OIDCRole             []string     `group:"access" name:"oidc-role" placeholder:"GROUP=ROLE" help:"The role of a group: viewer, operator or administrator, perhaps of some machines only, such as gpu-staff=operator@label:rack=r12; repeatable."`
+	OIDCRole             []string     `group:"access" name:"oidc-role" placeholder:"GROUP=ROLE" help:"The role of a group: viewer, operator or administrator, perhaps of some machines only, such as gpu-staff=operator@label:rack=r12, or of people who see only some, such as r12-users=viewer sees label:rack=r12; repeatable."`
 	OIDCDefaultRole      string       `group:"access" name:"oidc-default-role" placeholder:"ROLE" help:"The role of people without another one: viewer, operator, or none, which refuses them; none by default."`
 	OIDCCreateUsers      bool         `group:"access" name:"oidc-create-users" default:"true" negatable:"" help:"Give people an account when they first sign in."`
 
@@ -359,11 +359,12 @@ func (l *grantList) UnmarshalYAML(node *yaml.Node) error {
 			User  string `yaml:"user"`
 			Role  string `yaml:"role"`
 			Scope string `yaml:"scope"`
+			Sees  string `yaml:"sees"`
 		}
 		if err := decodeKeys(item, fmt.Sprintf("[%d]", len(*l)), &entry); err != nil {
 			return err
 		}
-		g, setting, err := access.NewGrant(entry.Group, entry.User, entry.Role, entry.Scope)
+		g, setting, err := access.NewGrant(entry.Group, entry.User, entry.Role, entry.Scope, entry.Sees)
 		if err != nil {
 			return fmt.Errorf("[%d]: %s: %w", len(*l), setting, err)
 		}

@@ -44,9 +44,8 @@ type byProxy struct {
 
 // A meeting is the last request of somebody.
 type meeting struct {
-	at    time.Time
-	role  Role
-	scope auth.Scope
+	at     time.Time
+	rights Rights
 }
 
 func newByProxy(s *ProxySignIn, room *Room) *byProxy {
@@ -93,48 +92,49 @@ func (p *byProxy) Recognize(request *http.Request) (auth.Principal, bool, error)
 	if err != nil || person == nil {
 		return auth.Principal{}, true, err
 	}
-	role, scope, ok := granted(p.Roles, p.Others, person.Name, person.Groups)
-	commands := auth.Names // a proxy does not say which user of the machines somebody is
-	if role == Administrator {
-		commands = auth.Shown
-	}
+	rights, ok := granted(p.Roles, p.Others, person.Name, person.Groups)
 	who := auth.Principal{
-		Name: person.Name, Access: role.Access(), Audience: auth.NewAudience("", commands), Scope: scope, ID: "proxy:" + person.Name, Way: auth.Proxy, Address: p.room.address(request),
+		Name: person.Name, Access: rights.Role.Access(), Audience: auth.NewAudience(rights.Sees, commandsOf(rights.Role, "")), // a proxy does not say which user of the machines somebody is
+		Scope: rights.Scope, ID: guestID + person.Name, Way: auth.Proxy, Address: p.room.address(request),
 	}
 	e := p.room.entry(request, "signIn", "done")
 	e.Principal, e.Identity, e.Way, e.Address, e.Target = who.Name, who.ID, string(auth.Proxy), who.Address, p.Header
 	if !ok {
 		e.Result, e.Detail = "refused", "there is no role for the person or the groups "+strings.Join(person.Groups, ", ")
-		return auth.Principal{}, true, errors.Join(errNoRole, p.meet(request.Context(), e, "", ""))
+		return auth.Principal{}, true, errors.Join(errNoRole, p.meet(request.Context(), e, Rights{}))
 	}
-	return who, true, p.meet(request.Context(), e, role, scope)
+	return who, true, p.meet(request.Context(), e, rights)
 }
 
 var errNoRole = serve.Refuse(http.StatusForbidden, "the proxy signed you in, but you may not use this gpuwhy", tryOwner)
 
-// meet records the first request of a person, and the first with another role. What can't be recorded is refused.
-func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, role Role, scope auth.Scope) error {
+// meet records the first request of a person, and the first with other rights, which their tokens then have too. What can't be recorded is
+// refused.
+func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, rights Rights) error {
 	now := p.room.cfg.Clock.Now()
 	p.mu.Lock()
 	last, known := p.met[e.Principal]
-	if known && last.role == role && last.scope == scope && now.Sub(last.at) < metAgain {
-		p.met[e.Principal] = meeting{now, role, scope}
+	if known && last.rights == rights && now.Sub(last.at) < metAgain {
+		p.met[e.Principal] = meeting{now, rights}
 		p.mu.Unlock()
 		return nil
 	}
 	p.mu.Unlock()
-	e.After = roleText(role, scope)
+	e.After = rights.text()
 	if known {
-		e.Before = roleText(last.role, last.scope)
+		e.Before = last.rights.text()
 	}
 	if err := p.room.cfg.Audit(ctx, e); err != nil {
 		return err
+	}
+	if err := p.room.seen(ctx, e.Identity, rights); err != nil {
+		return p.room.unreachable(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.met) >= mostMet {
 		clear(p.met)
 	}
-	p.met[e.Principal] = meeting{now, role, scope}
+	p.met[e.Principal] = meeting{now, rights}
 	return nil
 }

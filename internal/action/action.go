@@ -27,6 +27,8 @@ type Action struct {
 	Needs auth.Access // the access that a principal needs; if unset, nobody may do it
 	// Own says that somebody with an account may do it to what is their own, whatever it needs: the implementation refuses the rest.
 	Own bool
+	// Pace refuses a call that comes too soon after others of the same principal, before anything of it is recorded. nil: any number may come.
+	Pace func(c *Call) error
 	// Target is what it acts on; the zero Kind: the program itself.
 	Target Kind
 	Func   // its arguments and its implementation; see [Takes]

@@ -266,6 +266,12 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 		}
 		return nil, err
 	}
+	if a.Pace != nil {
+		if err := a.Pace(&c); err != nil {
+			d.audit.Denied(ctx, record, err)
+			return nil, err
+		}
+	}
 	end, err := d.audit.Begin(ctx, record)
 	if err != nil {
 		return nil, unrecorded(err)

@@ -111,6 +111,26 @@ var attacks = []attack{
 		[]string{"internal/access: TestRevoked", "internal/access: TestRolesOfAccounts", "internal/access: TestSocketsOfChangedUsers"},
 	},
 	{
+		"Somebody looks for machines that the account does not see, by names, counts, downloads, errors or the socket",
+		"What somebody may not see is left out before anything is encoded. A test asks at every address, and compares with a fleet without these machines.",
+		[]string{"internal/app: TestLimitedSight", "internal/app: TestLimitedSocket", "internal/access: TestAccountsThatSeeSome"},
+	},
+	{
+		"Somebody reads the command lines of others",
+		"Only an administrator who asks for it sees them, for an hour, and it is in the audit. Neither a hub nor the history has more than the machine shows to everybody.",
+		[]string{"internal/app: TestCommandLinesOfRoles", "internal/app: TestCommandLines", "internal/access: TestShownCommands"},
+	},
+	{
+		"A token lives on after its owner lost the role at a provider or a proxy",
+		"It may do what its owner may do now, is removed when the owner comes with less, and ends after 30 days.",
+		[]string{"internal/access: TestTokensOfGuests", "internal/access: TestTokensOfVouchedAccounts", "internal/access: TestTokensAreLimited"},
+	},
+	{
+		"Somebody fills the audit by changing what is their own all day",
+		"After 30 changes an account can make one a minute, and refusals are counted.",
+		[]string{"internal/access: TestOwnChangesArePaced"},
+	},
+	{
 		"A stolen state directory",
 		"It has slow hashes of passwords, and hashes of tokens, sessions, links and codes; none of them lets anybody in.",
 		[]string{"internal/access: TestStolenStateDirectory", "internal/access: TestAStolenLedger"},
