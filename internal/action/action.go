@@ -8,6 +8,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -196,6 +197,13 @@ func (r *Refusal) Answer(means string) apidoc.Answer {
 // Denied is the refusal for a principal that may not do something.
 var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask the person who runs gpuwhy"}
 
+// Unsigned is the refusal for a hub that does not sign its questions. It has its own code, since hubs of earlier versions show their own words
+// instead of the reason for each code that they know.
+var Unsigned = &Refusal{
+	Code: "unsigned", Status: http.StatusForbidden,
+	What: "the hub's gpuwhy is too old to sign its questions, so this machine lets it only read", Try: "update gpuwhy on the hub",
+}
+
 // Lacks returns a refusal like [Denied] that says which access a principal lacks.
 func Lacks(who *auth.Principal, needed auth.Access) *Refusal {
 	r := *Denied
@@ -209,10 +217,10 @@ func Lacks(who *auth.Principal, needed auth.Access) *Refusal {
 	return &r
 }
 
-// because returns the refusal with another reason.
-func (r *Refusal) because(what string) *Refusal {
+// because returns the refusal with another reason. Without other advice it keeps its own.
+func (r *Refusal) because(what, try string) *Refusal {
 	other := *r
-	other.What = what
+	other.What, other.Try = what, cmp.Or(try, r.Try)
 	return &other
 }
 
