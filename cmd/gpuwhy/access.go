@@ -139,11 +139,15 @@ func (u *undecided) Error() string {
 type choice struct{ does, flag, value string }
 
 func (u *undecided) choices() []choice {
+	here := defaultListen
+	if _, port, err := net.SplitHostPort(u.address); err == nil && port != "0" {
+		here = net.JoinHostPort("127.0.0.1", port)
+	}
 	return []choice{
 		{"people sign in, and the first start prints a link that makes the first administrator", "sign-in", "true"},
 		{"everyone may see everything", "no-sign-in", "true"},
 		{"everyone may see everything, and acknowledge and silence alerts, as in versions without sign-in", "no-sign-in", "operator"},
-		{"only this machine reaches it", "listen", defaultListen},
+		{"only this machine reaches it", "listen", here},
 	}
 }
 
