@@ -183,6 +183,8 @@ func (r *Room) write(ctx context.Context, e *ledger.Entry) error {
 	why := &gpu.Advice{What: "the record of who does what can't be written", Try: tryLedger, Err: err}
 	if errors.Is(err, context.DeadlineExceeded) {
 		why.What = fmt.Sprintf("the record of who does what could not be written within %v", Patience)
+	} else if a, ok := errors.AsType[*gpu.Advice](err); ok {
+		why.What, why.Try = why.What+": "+a.What, a.Try
 	}
 	if r.err == nil {
 		r.since = r.cfg.Clock.Now()
