@@ -1,5 +1,7 @@
 package views
 
+import "github.com/gpuwhy/gpuwhy/internal/insight/explain"
+
 // A Guide is what all pages of the documentation have in common. Its addresses are those for one page, from which they may be
 // relative.
 type Guide struct {
@@ -83,3 +85,5 @@ func (g *Guide) section() string {
 	}
 	return ""
 }
+
+func placeCount(n int) string { return explain.Plural(n, "place", "places") }

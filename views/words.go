@@ -75,7 +75,6 @@ func nodeCount(n int) string      { return explain.Plural(n, "machine", "machine
 func fleetText(n int) string      { return "Fleet of " + strconv.Itoa(n) } // in place of a machine's name
 func coreCount(n int) string      { return explain.Plural(n, "core", "cores") }
 func kindCount(n int) string      { return explain.Plural(n, "kind", "kinds") }
-func placeCount(n int) string       { return explain.Plural(n, "place", "places") }
 func moreProcesses(n int) string  { return explain.Plural(n, "more process", "more processes") }
 func migInstances(n int) string   { return explain.Plural(n, "MIG instance", "MIG instances") }
 func partitionCount(n int) string { return explain.Plural(n, "partition", "partitions") }
