@@ -26,6 +26,8 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // A documented is a piece of code in the documents.
@@ -280,15 +282,18 @@ func TestEveryDocumentedCommandRuns(t *testing.T) { //nolint:paralleltest // the
 	s.write("remote-write.yaml", "bearer_token: secret\n")
 	s.write("recorder.creds", "user:password\n")
 	rules := filepath.Join(home, "alerts.yaml")
-	p := start(t, []string{"CHAT_URL=generic+" + hook.URL}, "--alert-rules="+rules, "--source=simulate:dgx-h100", "--interval=250ms", "--node=gpu-1", "--state-dir="+state, "--fleet-listen=127.0.0.1:0", "--fleet-host=gpu-1.example.org")
+	p := start(t, []string{"CHAT_URL=generic+" + hook.URL}, "--alert-rules="+rules, "--source=simulate:demo", "--interval=1s", "--node=gpu-1", "--state-dir="+state, "--fleet-listen=127.0.0.1:0", "--fleet-host=gpu-1.example.org")
 	p.dial().next("gpu_status_update", nil)
 	s.program = p
 	address, err := url.Parse(p.url)
 	if err != nil {
 		t.Fatal(err)
 	}
+	testkit.Until(t, "the past of the demonstration has been written", func() bool {
+		return bytes.Contains(s.ask(http.MethodGet, "api/gpu/sessions?from=-1h", "", nil), []byte(`"anna"`))
+	}, p.log)
 	for name, value := range map[string]string{
-		"HOME": home, "GPUWHY_STATE_DIR": state, "GPUWHY_LISTEN": address.Host, "CHAT_URL": "generic+" + hook.URL, "GPUWHY_SOURCE": "simulate:dgx-h100", "GPUWHY_NODE": "gpu-1", "GPUWHY_ALERT_RULES": rules,
+		"HOME": home, "GPUWHY_STATE_DIR": state, "GPUWHY_LISTEN": address.Host, "CHAT_URL": "generic+" + hook.URL, "GPUWHY_SOURCE": "simulate:demo", "GPUWHY_NODE": "gpu-1", "GPUWHY_ALERT_RULES": rules,
 	} {
 		t.Setenv(name, value)
 	}
