@@ -281,7 +281,7 @@ func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
 // Put implements [parser.IDs].
 func (a anchors) Put(id []byte) { a[string(id)]++ }
 
-// asText renders HTML as the text that it is, without comments, and puts tables where they can be scrolled.
+// asText renders HTML as the text that it is, without comments, and has tables and code scroll.
 type asText struct{}
 
 // RegisterFuncs implements [renderer.NodeRenderer].
@@ -312,10 +312,24 @@ func (asText) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 		}
 		return ast.WalkSkipChildren, nil
 	})
+	code := func(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		_, _ = w.WriteString(`<pre tabindex="0"><code>`) // whoever has no mouse scrolls it, too
+		for i := range n.Lines().Len() {
+			line := n.Lines().At(i)
+			html.DefaultWriter.RawWrite(w, line.Value(content))
+		}
+		_, err := w.WriteString("</code></pre>\n")
+		return ast.WalkContinue, err
+	}
+	r.Register(ast.KindFencedCodeBlock, code)
+	r.Register(ast.KindCodeBlock, code)
 	r.Register(extensionast.KindTable, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 		tag := "</table></div>\n"
 		if entering {
-			tag = `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>` + "\n"
+			tag = `<div class="scroll" tabindex="0"><table>` + "\n"
 		}
 		_, err := w.WriteString(tag)
 		return ast.WalkContinue, err
