@@ -326,6 +326,21 @@ func (asText) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	}
 	r.Register(ast.KindFencedCodeBlock, code)
 	r.Register(ast.KindCodeBlock, code)
+	r.Register(extensionast.KindTableCell, func(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+		tag := "td"
+		if n.Parent().Kind() == extensionast.KindTableHeader && n.HasChildren() { // a heading without text heads nothing
+			tag = "th"
+		}
+		switch cell := n.(*extensionast.TableCell); { //nolint:forcetypeassert // of this kind
+		case !entering:
+			_, _ = w.WriteString("</" + tag + ">\n")
+		case cell.Alignment == extensionast.AlignRight: // the page's policy allows no style of a single element
+			_, _ = w.WriteString("<" + tag + ` class="right">`)
+		default:
+			_, _ = w.WriteString("<" + tag + ">")
+		}
+		return ast.WalkContinue, nil
+	})
 	r.Register(extensionast.KindTable, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 		tag := "</table></div>\n"
 		if entering {

@@ -195,17 +195,20 @@ func made(pages map[string]string) (*book, error) {
 func TestHTMLIsText(t *testing.T) {
 	t.Parallel()
 	b, err := made(map[string]string{"a": "# A <b>title</b>\n\nOne <img src=x onerror=alert(1)> two.\n\n<script>\nalert(2)\n</script>\n\n" +
-		"<div onclick=\"x\">\n\n<javascript:alert(3)>\n\n<!-- a note -->\n\n## <i>h</i>\n\n```html\n<script>alert(4)</script>\n```\n\n| <u>a</u> |\n| --- |\n| <s>b</s> |\n"})
+		"<div onclick=\"x\">\n\n<javascript:alert(3)>\n\n<!-- a note -->\n\n## <i>h</i>\n\n```html\n<script>alert(4)</script>\n```\n\n| <u>a</u> | |\n| ---: | :---: |\n| <s>b</s> | 1 |\n"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	html := b.byName["a"].html
+	if strings.Contains(html, "style=") {
+		t.Errorf("it has styles, which the page's policy refuses: %s", html)
+	}
 	for _, tag := range []string{"<b>", "<img", "<script", "<div onclick", "<i>", "<u>", "<s>", "a note", `href="javascript`} {
 		if strings.Contains(html, tag) {
 			t.Errorf("%s is passed on:\n%s", tag, html)
 		}
 	}
-	for _, text := range []string{"&lt;img src=x onerror=alert(1)&gt;", "&lt;script&gt;", "alert(2)", "&lt;/script&gt;", "&lt;div onclick=", "&lt;u&gt;"} {
+	for _, text := range []string{"&lt;img src=x onerror=alert(1)&gt;", "&lt;script&gt;", "alert(2)", "&lt;/script&gt;", "&lt;div onclick=", `<th class="right">&lt;u&gt;`, "<td></td>"} {
 		if !strings.Contains(html, text) {
 			t.Errorf("%s is lost:\n%s", text, html)
 		}
