@@ -344,7 +344,7 @@ func (asText) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(extensionast.KindTable, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 		tag := "</table></div>\n"
 		if entering {
-			tag = `<div class="scroll" tabindex="0"><table>` + "\n"
+			tag = `<div class="frame" tabindex="0"><table>` + "\n"
 		}
 		_, err := w.WriteString(tag)
 		return ast.WalkContinue, err
