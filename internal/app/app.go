@@ -413,9 +413,15 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	return errors.Join(err, a.closeWithin(toEnd-time.Since(<-asked)))
 }
 
-// relive has parts take in what was read before the program began, as if it had run then. Nobody looks yet, so the hub is told nothing.
+// relive has parts take in what was read before the program began, as if it had run then. Nobody looks yet, so the hub is told nothing. After a
+// restart the last minutes are known, and nothing is taken in twice.
 func (a *App) relive() {
+	first := true
 	for m := range a.nodes.Earlier() {
+		if first && len(Find[*past.Minutes](a).Kept().Times) > 0 {
+			return
+		}
+		first = false
 		for p := range offers[part.Observer](a) {
 			p.Observe([]*insight.Moment{m})
 		}
