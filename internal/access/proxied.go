@@ -130,7 +130,9 @@ func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, rights Rights) erro
 	if err := p.room.seen(ctx, e.Identity, rights); err != nil {
 		return p.room.unreachable(err)
 	}
-	p.room.cfg.Revoke(func(who auth.Principal) bool { return who.Way == auth.Proxy && who.ID == e.Identity && rightsOf(&who) != rights })
+	p.room.cfg.Revoke(func(who auth.Principal) bool {
+		return who.Way == auth.Proxy && who.ID == e.Identity && rightsOf(&who) != rights
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.met) >= mostMet {
