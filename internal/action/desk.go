@@ -210,7 +210,7 @@ func (d *Desk) within(a *Action, c *Call) error {
 			return err
 		}
 		if errors.Is(err, ErrEverywhere) {
-			return Denied.because("this is about all machines, and you may see only some of them")
+			return Denied.because("this is about all machines, and you may see only some of them", "")
 		}
 		return Denied
 	}
