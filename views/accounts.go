@@ -41,7 +41,7 @@ var roles = []Choice{
 // accesses are the levels of access of tokens with what each may do, in order.
 var accesses = []Choice{
 	{Value: "metrics", Label: "Metrics: reads /metrics alone"},
-	{Value: "read", Label: "Read: sees everything"},
+	{Value: "read", Label: "Read: sees machines, and changes nothing"},
 	{Value: "operate", Label: "Operate: also acknowledges and silences alerts"},
 	{Value: "administer", Label: "Administer: also changes accounts and gpuwhy itself"},
 }
@@ -110,8 +110,12 @@ func NewTokensPage(in AccountsInput, tokens *contract.Tokens) TokensPage {
 	p := TokensPage{AccountsPage: newAccountsPage(&in, "Tokens")}
 	for i := range tokens.Tokens {
 		t := &tokens.Tokens[i]
+		all := "all machines"
+		if t.User != "" { // which may see some only
+			all = "all machines of the account"
+		}
 		p.Rows = append(p.Rows, TokenRow{
-			Token: *t, Where: cmp.Or(clean(t.Path, longestName), scopeText(t.Scope), "all machines"), Expires: instant(t.Expires), Used: instant(t.LastUsed),
+			Token: *t, Where: cmp.Or(clean(t.Path, longestName), scopeText(t.Scope), all), Expires: instant(t.Expires), Used: instant(t.LastUsed),
 			Path: in.BasePath + "api/tokens/" + escaped(t.ID),
 		})
 	}

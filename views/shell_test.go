@@ -298,3 +298,13 @@ func TestWhoFindsThePagesOfAccess(t *testing.T) {
 		}
 	}
 }
+
+// What a token is for is in words: of an account that sees some machines, it is never all.
+func TestWhatATokenIsFor(t *testing.T) {
+	p := NewTokensPage(AccountsInput{}, &contract.Tokens{Tokens: []contract.Token{{}, {User: "ann"}, {User: "ann", Scope: "node:a"}, {Path: "/picture.svg?gpu=0"}}})
+	for i, want := range []string{"all machines", "all machines of the account", "machine a", "/picture.svg?gpu=0"} {
+		if got := p.Rows[i].Where; got != want {
+			t.Errorf("%+v: %q, want %q", p.Rows[i].Token, got, want)
+		}
+	}
+}

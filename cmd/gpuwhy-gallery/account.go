@@ -42,14 +42,20 @@ type signedIn auth.Access
 // Identify implements [serve.Identifier].
 func (s signedIn) Identify(_ http.ResponseWriter, r *http.Request) (auth.Principal, error) {
 	who := auth.Principal{Name: "ann", Access: auth.Access(s), Audience: auth.Everything, Way: auth.Passkey}
-	if strings.HasSuffix(r.URL.Path, ownTokens) {
+	switch {
+	case strings.HasSuffix(r.URL.Path, ownTokens):
 		who.Access = auth.Operate
+	case strings.HasSuffix(r.URL.Path, shownCommands):
+		who.Audience = auth.NewAudience("", auth.Entire)
 	}
 	return who, nil
 }
 
 // ownTokens is the path of a page of somebody who does not administer gpuwhy.
 const ownTokens = "/no-tokens"
+
+// shownCommands is the path of a page of an administrator who sees everybody's command lines.
+const shownCommands = "/shown"
 
 // accountSite makes what the pages of a scene are of.
 func (g *gallery) accountSite(scene string) *now.Site {
@@ -124,6 +130,9 @@ func (g *gallery) newAccounts() (http.Handler, error) {
 		page("/refused", account(func(p *views.AccountPage) {
 			p.Trouble = views.Trouble{What: "password must have at least 15 characters: a few words are easy to remember"}
 		})),
+		page(shownCommands, func(r *http.Request) templ.Component {
+			return views.NewProcessesPage(shown.Input(r.Context(), kit.Latest(r), ""))
+		}),
 		administered("/users", "administer", func(in views.AccountsInput) templ.Component { return views.NewUsersPage(in, &somePeople) }),
 		administered("/no-users", "administer", func(in views.AccountsInput) templ.Component { return views.NewUsersPage(in, new(contract.Users)) }),
 		administered("/tokens", "administer", func(in views.AccountsInput) templ.Component { return views.NewTokensPage(in, &someTokens) }),

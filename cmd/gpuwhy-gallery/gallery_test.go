@@ -30,7 +30,7 @@ var components = map[string]string{
 	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [autocomplete='new-password']", "newPassword": "#least",
 	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",
 	// Accounts.
-	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "#add-user select[name=role]", "scopeField": "[name=scope]", "scopeHelp": "#scope-help",
+	"accountsFrame": ".tabs [href$='/tokens']", "momentOr": ".administered td time", "optionsOf": "#add-user select[name=role]", "scopeField": "[name=scope]", "seesField": "[name=sees]", "commandLines": "form[action$='/commands/hide']", "scopeHelp": "#scope-help",
 	"usersBody": "#add-user", "pressForm": ".administered form.do > button", "removal": ".removal", "tokensBody": "#add-token", "sessionsBody": ".several form", "secretBody": ".secret", "accessTabs": ".tabs [href$='/audit']", "notices": "#notices > .banner",
 	"auditBody": "#audit-filter", "auditField": "#audit-filter [name=who]", "auditTable": ".audit table",
 	// Now.

@@ -134,6 +134,7 @@ var arrived = map[string]string{
 	"account":         `d.querySelectorAll("#passkeys li").length === 2 && d.querySelectorAll("#sessions li").length === 3 && d.getElementById("add-passkey").checkVisibility() && d.querySelector(".account-link").textContent === "Account"`,
 	"account-old":     `d.querySelector("[name=old]").checkVisibility() && d.getElementById("add-passkey") === null && d.getElementById("notice") !== null`,
 	"account-codes":   `d.querySelectorAll("#new-codes code").length === 4`,
+	"shown":           `d.querySelector("form[action$='/commands/hide'] button").checkVisibility()`,
 	"account-refused": `d.getElementById("trouble").textContent.includes("15 characters")`,
 	"account-without": `d.querySelectorAll("main form").length === 0 && d.body.innerText.includes("from this machine")`,
 
@@ -213,6 +214,9 @@ var loud = map[string][]string{
 	"past-words":     {"status of 422"},
 	"audit-words":    {"status of 422"},
 	"past-next":      {"WebSocket connection to", "the page: "},
+	"shown":          {"WebSocket connection to"}, // a still
+	"sign-in":        {"status of 404"},           // the gallery knows no passkeys
+	"sign-in-wrong":  {"status of 404"},
 }
 
 // asked are the widths at which axe-core is asked about a state, each in one theme: a sixth of the states is asked in light and

@@ -214,6 +214,14 @@ type listFlags struct {
 
 func (c *listFlags) check() error { return c.accountsFlags.check() }
 
+// reach is that of accountsFlags, and makes no folder: what is only looked at has to be there.
+func (c *listFlags) reach(env *environment, ask func(*client.Client) error) error {
+	if _, err := os.Stat(c.StateDir); c.URL == "" && c.Accounts == "" && c.StateDir != "" && !c.ownStateDir && errors.Is(err, os.ErrNotExist) {
+		return &gpu.Advice{What: fmt.Sprintf("there is no folder %s", c.StateDir), Try: "name that of the gpuwhy with --state-dir, or its address with --url"}
+	}
+	return c.accountsFlags.reach(env, ask)
+}
+
 // list prints the answer of a call: as JSON, or as a table with a header and a row for each of the answer's elements.
 func list[A any](c *listFlags, env *environment, call client.Call[A], none string, rows func(*A) [][]string) error {
 	return c.reach(env, func(running *client.Client) error {

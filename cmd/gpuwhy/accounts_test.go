@@ -150,3 +150,18 @@ func shortSecret(t *testing.T) string {
 	}
 	return name
 }
+
+// Whoever lists, and misspells the folder, is told so, and there is no new folder.
+func TestListsMakeNoFolder(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "misspelled")
+	for _, args := range [][]string{{"user", "list"}, {"token", "list"}, {"session", "list"}, {"audit", "list"}, {"audit", "check"}} {
+		r := command(t, nil, append(args, "--state-dir", dir)...)
+		if r.code != exitError || r.stderr != "gpuwhy: there is no folder "+dir+": name that of the gpuwhy with --state-dir, or its address with --url\n" {
+			t.Errorf("%v: %+v", args, r)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/access"
 	"github.com/gpuwhy/gpuwhy/internal/access/provider"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
@@ -137,7 +138,7 @@ func (f *vouchingFlags) checkProviders() error {
 
 // grants reads grants from a flag.
 func grants(flag string, texts []string) (all grantList, err error) {
-	for _, text := range texts {
+	for _, text := range whole(texts) {
 		g, err := access.ParseGrant(text)
 		if err != nil {
 			return nil, bad(flag, text, err.Error())
@@ -145,6 +146,23 @@ func grants(flag string, texts []string) (all grantList, err error) {
 		all = append(all, g)
 	}
 	return all, nil
+}
+
+// whole puts together the scopes of grants, which have commas like the list itself: "r1=viewer sees node:a,node:b" comes as two texts.
+func whole(texts []string) (all []string) {
+	for _, text := range texts {
+		scope, err := auth.ParseScope(text)
+		_, notOne := access.ParseGrant(text)
+		if last := len(all) - 1; last >= 0 && err == nil && scope != "" && notOne != nil {
+			longer := all[last] + "," + text
+			if _, err := access.ParseGrant(longer); err == nil {
+				all[last] = longer
+				continue
+			}
+		}
+		all = append(all, text)
+	}
+	return all
 }
 
 // defaultRole reads the role of people without another one.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gpuwhy/gpuwhy/internal/access"
 )
 
 // What is wrong with a provider is said with its key, and nobody is asked.
@@ -74,12 +77,15 @@ func TestVouchingFlags(t *testing.T) {
 		"--oidc-issuer=https://a --oidc-client-id=b --oidc-default-role=viewer":                                                                      "",
 		"--oidc-issuer=https://a --oidc-client-id=b --oidc-groups-claim=groups --oidc-role=a=operator@label:rack=r1 --oidc-role=b=administrator":     "",
 		"--oidc-issuer=https://a --oidc-client-id=b --oidc-client-secret-env=SECRET_OF_A_PROVIDER --oidc-default-role=viewer --no-oidc-create-users": "",
-		"--oidc-issuer=https://a --oidc-client-id=b":                                                 "--oidc-role",
-		"--oidc-issuer=https://a --oidc-client-id=b --oidc-role=a=operator":                          "--oidc-groups-claim",
-		"--oidc-issuer=https://a":                                                                    "--oidc-client-id",
-		"--oidc-issuer=https://a --oidc-client-id=b --oidc-default-role=administrator":               "--oidc-default-role",
-		"--proxy-sign-in=remote-user --trusted-proxy=10.0.0.5":                                       "",
-		"--proxy-sign-in=Remote-User --proxy-user=root --proxy-user=33 --proxy-role=user:a=operator": "",
+		"--oidc-issuer=https://a --oidc-client-id=b":                                                      "--oidc-role",
+		"--oidc-issuer=https://a --oidc-client-id=b --oidc-role=a=operator":                               "--oidc-groups-claim",
+		"--oidc-issuer=https://a":                                                                         "--oidc-client-id",
+		"--oidc-issuer=https://a --oidc-client-id=b --oidc-default-role=administrator":                    "--oidc-default-role",
+		"--proxy-sign-in=remote-user --trusted-proxy=10.0.0.5":                                            "",
+		"--proxy-sign-in=Remote-User --proxy-user=root --proxy-user=33 --proxy-role=user:a=operator":      "",
+		"--proxy-sign-in=Remote-User --proxy-user=root --proxy-role=a=operator@node:a,label:b=c,d=viewer": "",
+		"--proxy-sign-in=Remote-User --proxy-user=root --proxy-role=a=operator,node:b":                    "--proxy-role",
+		"--proxy-sign-in=Remote-User --proxy-user=root --proxy-role=node:b":                               "--proxy-role",
 		"--proxy-user=root":         "",
 		"--proxy-user=no-such-user": "--proxy-user",
 		"--proxy-sign-in=Remote-User --trusted-proxy=10.0.0.5 --proxy-default-role=none": "--proxy-default-role",
@@ -95,5 +101,17 @@ func TestVouchingFlags(t *testing.T) {
 		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", args, err, says)
 		}
+	}
+}
+
+// A list of grants has commas, and so have the scopes in them.
+func TestScopesInListsOfGrants(t *testing.T) {
+	got, err := grants("proxy-role", []string{"r1=viewer sees node:b", "node:a", "label:rack=r1", "ops=operator@node:a", "cluster:c", "label:x=viewer"})
+	want := grantList{
+		{Group: "r1", Role: access.Viewer, Sees: "label:rack=r1,node:a,node:b"}, {Group: "ops", Role: access.Operator, Scope: "cluster:c,node:a"},
+		{Group: "label:x", Role: access.Viewer},
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -65,26 +65,47 @@ func NewGrant(group, user, role, scope, sees string) (g Grant, setting string, e
 	return g, "sees", err
 }
 
-// granted returns what a person has by grants: the highest role, on all machines of the grants that give it, and the sight of all grants
-// together. others is the role of people for whom there is no grant, who see all machines; empty: they have none.
+// granted returns what a person has by grants: the highest role, on all machines of the grants that give it and that these see, and the
+// sight of all grants together. others is the role of people for whom there is no grant, who see all machines; empty: they have none.
 func granted(grants []Grant, others Role, user string, groups []string) (r Rights, ok bool) {
-	var scopes, sees []auth.Scope
+	var theirs []Rights
+	var sees []auth.Scope
 	for i := range grants {
 		g := &grants[i]
 		if g.User != "" && g.User != user || g.Group != "" && !slices.Contains(groups, g.Group) {
 			continue
 		}
+		theirs = append(theirs, Rights{g.Role, g.Scope, g.Sees})
 		sees = append(sees, g.Sees)
-		switch higher := cmp.Compare(g.Role.Access(), r.Role.Access()); {
-		case higher > 0:
-			r.Role, scopes = g.Role, []auth.Scope{g.Scope}
-		case higher == 0:
-			scopes = append(scopes, g.Scope)
-		}
 	}
-	if r.Role == "" {
+	if len(theirs) == 0 {
 		return Rights{Role: others}, others != ""
 	}
-	r.Scope, r.Sees = auth.Union(scopes...), auth.Union(sees...)
+	r.Sees = auth.Union(sees...)
+	var scopes []auth.Scope
+	for _, one := range theirs {
+		one = one.widened(r.Sees)
+		switch higher := cmp.Compare(one.Role.Access(), r.Role.Access()); {
+		case higher > 0:
+			r.Role, scopes = one.Role, []auth.Scope{one.Scope}
+		case higher == 0:
+			scopes = append(scopes, one.Scope)
+		}
+	}
+	r.Scope = auth.Union(scopes...)
 	return r, true
+}
+
+// widened returns the rights of somebody who sees more by another grant: the role still holds only on machines that this one sees. If no
+// scope is both, nothing but looking is left.
+func (r Rights) widened(sees auth.Scope) Rights {
+	switch {
+	case r.Sees == sees || r.Role == Viewer || r.Scope != "" && r.Scope.Within(r.Sees):
+	case r.Sees.Within(r.Scope):
+		r.Scope = r.Sees
+	default:
+		r.Role, r.Scope = Viewer, ""
+	}
+	r.Sees = sees
+	return r
 }

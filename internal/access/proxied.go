@@ -108,8 +108,8 @@ func (p *byProxy) Recognize(request *http.Request) (auth.Principal, bool, error)
 
 var errNoRole = serve.Refuse(http.StatusForbidden, "the proxy signed you in, but you may not use this gpuwhy", tryOwner)
 
-// meet records the first request of a person, and the first with other rights, which their tokens then have too. What can't be recorded is
-// refused.
+// meet records the first request of a person, and the first with other rights, which their tokens then have too. Open sockets that have
+// others end. What can't be recorded is refused.
 func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, rights Rights) error {
 	now := p.room.cfg.Clock.Now()
 	p.mu.Lock()
@@ -130,6 +130,9 @@ func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, rights Rights) erro
 	if err := p.room.seen(ctx, e.Identity, rights); err != nil {
 		return p.room.unreachable(err)
 	}
+	p.room.cfg.Revoke(func(who auth.Principal) bool {
+		return who.Way == auth.Proxy && who.ID == e.Identity && rightsOf(&who) != rights
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.met) >= mostMet {

@@ -304,6 +304,25 @@ func TestMeetings(t *testing.T) {
 	}
 }
 
+// Whoever comes with other rights loses the open sockets that have the old ones, and nobody else does.
+func TestSocketsOfGuests(t *testing.T) {
+	for groups, stays := range map[string]bool{"bosses": true, "bosses gpu": true, "gpu": false, "": false} {
+		r := newRig(t, signsIn("Remote-User"), func(cfg *Config) { cfg.Address.TrustedProxies = proxies(t, "10.0.0.5") })
+		come := func(name, groups string) {
+			r.by("10.0.0.5:1", "Remote-User", name, "Remote-Groups", strings.ReplaceAll(groups, " ", ",")).get("/alerts")
+		}
+		come("anna", "bosses")
+		boss := auth.Principal{Access: auth.Administer, Audience: auth.Everything, ID: "proxy:anna", Way: auth.Proxy}
+		other := boss
+		other.ID = "proxy:otto"
+		r.sockets = []auth.Principal{boss, other}
+		come("anna", groups)
+		if left := len(r.sockets); left != 1 && !stays || left != 2 && stays || r.sockets[left-1] != other {
+			t.Errorf("%q: %+v are left", groups, r.sockets)
+		}
+	}
+}
+
 // A proxy of this machine that nobody has named is not taken for the user it runs as, whichever header gives it away.
 func TestProxyThatNobodyHasNamed(t *testing.T) {
 	r := newRig(t, func(cfg *Config) {

@@ -472,4 +472,18 @@ func TestGrants(t *testing.T) {
 			t.Errorf("%q: %+v, want %+v", groups, got, want)
 		}
 	}
+	// A role holds on no machine that its group does not see, whatever others see.
+	all = []Grant{
+		{Group: "all", Role: Viewer}, {Group: "r", Role: Operator, Sees: "node:a,node:b"}, {Group: "s", Role: Operator, Scope: "node:a", Sees: "node:a,node:b"},
+		{Group: "boss", Role: Administrator, Sees: "node:c"}, {Group: "odd", Role: Administrator, Scope: "label:x=y", Sees: "node:a"}, {Group: "far", Role: Viewer, Sees: "node:z"},
+	}
+	for groups, want := range map[string]Rights{
+		"r": {Operator, "", "node:a,node:b"}, "r all": {Operator, "node:a,node:b", ""}, "s all": {Operator, "node:a", ""}, "r s all": {Operator, "node:a,node:b", ""},
+		"r far": {Operator, "node:a,node:b", "node:a,node:b,node:z"}, "boss all": {Administrator, "node:c", ""}, "boss r": {Administrator, "node:c", "node:a,node:b,node:c"},
+		"odd": {Administrator, "label:x=y", "node:a"}, "odd all": {Viewer, "", ""}, "odd r": {Operator, "", "node:a,node:b"},
+	} {
+		if got, ok := granted(all, "", "x", strings.Fields(groups)); !ok || got != want {
+			t.Errorf("%q: %+v, want %+v", groups, got, want)
+		}
+	}
 }

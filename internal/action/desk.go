@@ -209,6 +209,9 @@ func (d *Desk) within(a *Action, c *Call) error {
 		if _, refused := errors.AsType[*Refusal](err); refused {
 			return err
 		}
+		if errors.Is(err, ErrEverywhere) {
+			return Denied.because("this is about all machines, and you may see only some of them", "")
+		}
 		return Denied
 	}
 	only := "you may do this on " + c.Principal.Scope.Words() + " only"

@@ -68,6 +68,7 @@ func nudging(b *book) *action.Desk {
 			Doc: action.Doc{Refuses: []action.Refused{{Refusal: busy}}},
 		},
 		action.Action{ID: "open", Remote: true, Func: action.Takes(func(context.Context, *action.Call, struct{}) (any, error) { return "open", nil })},
+		action.Action{ID: "everywhere", Needs: auth.Operate, Func: action.Takes(func(context.Context, *action.Call, struct{}) (any, error) { return "everywhere", nil })},
 		action.Action{ID: "own", Needs: auth.Read, Func: action.Takes(func(context.Context, *action.Call, struct{}) (any, error) { return "own", nil })},
 	)
 	d.Join(b)
@@ -89,6 +90,19 @@ func TestAccess(t *testing.T) {
 			if allowed := access >= needs && id != "own"; allowed != (err == nil) {
 				t.Errorf("%s for another program with access %d: %v", id, access, err)
 			}
+		}
+	}
+}
+
+// Whoever sees some machines acts on these alone, and is told so; of others there is nothing to be told.
+func TestSomeMachines(t *testing.T) {
+	who := auth.Principal{Name: "ann", Access: auth.Administer, Audience: auth.NewAudience("node:near", auth.Shown)}
+	for call, want := range map[[2]string]string{
+		{"nudge", "near"}: "", {"nudge", "other"}: action.Denied.What, {"everywhere", ""}: "this is about all machines, and you may see only some of them",
+	} {
+		_, err := nudging(&book{}).Run(t.Context(), action.Call{Action: call[0], Principal: who, Target: call[1]})
+		if (err == nil) != (want == "") || err != nil && (!errors.Is(err, action.Denied) || err.Error() != want) {
+			t.Errorf("%s: %v, want %q", call, err, want)
 		}
 	}
 }

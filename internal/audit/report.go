@@ -133,7 +133,7 @@ func (r *reporter) trouble() (*gpu.Advice, time.Time) {
 	defer r.mu.Unlock()
 	switch {
 	case !r.since.IsZero() && (r.err != nil || r.now().Sub(r.since) > tooSlow):
-		return &gpu.Advice{What: fmt.Sprintf("the system log takes no entries; that wait for it: %d", len(r.lines)+1), Try: trySystem, Err: r.err}, r.since
+		return &gpu.Advice{What: fmt.Sprintf("the system log takes no entries; so many wait for it: %d", len(r.lines)+1), Try: trySystem, Err: r.err}, r.since
 	case r.lost > 0:
 		return &gpu.Advice{
 			What: fmt.Sprintf("entries that the system log was not told since gpuwhy started: %d", r.lost), Try: "look for them in the audit; the machine's system log may be too slow",

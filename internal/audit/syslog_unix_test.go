@@ -139,7 +139,7 @@ func TestSystemLog(t *testing.T) {
 	for range 3 {
 		record("")
 	}
-	testkit.Until(t, "health says so again", func() bool { return strings.Contains(trouble(), "takes no entries; that wait for it: 3") })
+	testkit.Until(t, "health says so again", func() bool { return strings.Contains(trouble(), "takes no entries; so many wait for it: 3") })
 	second := listenAsDaemon(t, socket)
 	for range 3 {
 		expect(second)
