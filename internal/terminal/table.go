@@ -1,0 +1,427 @@
+package terminal
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gpuwhy/gpuwhy/client"
+	"github.com/gpuwhy/gpuwhy/gpu"
+)
+
+// gap is the space between columns.
+const gap = 2
+
+// A column is a column of a table about values of a type.
+type column[T any] struct {
+	title string
+	least int // cells that it needs
+	most  int // cells that it can use
+	right bool
+	rank  int    // the higher, the earlier it is left out where there is no room; 0: never
+	sort  *order // sorts processes by it; nil: it does not
+	cell  func(c *cells, v T) []piece
+}
+
+// cells is what a cell knows of the frame.
+type cells struct {
+	m     *model
+	width int
+}
+
+func one(role role, text string) []piece { return []piece{{text, role}} }
+
+// value is a reading's text, dim where there is none.
+func value(role role, text string) []piece {
+	if text == absent {
+		role = dim
+	}
+	return one(role, text)
+}
+
+// A table is columns that fit a width.
+type table[T any] struct {
+	columns []column[T]
+	widths  []int
+}
+
+// newTable leaves out columns until the others fit, and gives them the room that is left, in their order.
+func newTable[T any](all []column[T], width int) table[T] {
+	t := table[T]{columns: slices.Clone(all)}
+	need := func() (n int) {
+		for _, c := range t.columns {
+			n += c.least + gap
+		}
+		return n - gap + 1 // a space at the left edge
+	}
+	for need() > width {
+		worst := 0
+		for i, c := range t.columns {
+			if c.rank > t.columns[worst].rank {
+				worst = i
+			}
+		}
+		if t.columns[worst].rank == 0 {
+			break
+		}
+		t.columns = slices.Delete(t.columns, worst, worst+1)
+	}
+	left := max(0, width-need())
+	for _, c := range t.columns {
+		more := min(left, c.most-c.least)
+		t.widths = append(t.widths, c.least+more)
+		left -= more
+	}
+	return t
+}
+
+// header is the line with the titles. at has the columns' places, for the mouse.
+func (t *table[T]) header(m *model, focused bool) (line row, at []place2) {
+	line.add(plain, " ")
+	x := 1
+	for i, c := range t.columns {
+		title := c.title
+		role := dim
+		if focused {
+			role = heading
+		}
+		if c.sort != nil && *c.sort == m.sort {
+			if arrow := "▾"; m.upward {
+				title += "▴"
+			} else {
+				title += arrow
+			}
+		}
+		w := t.widths[i]
+		line.add(role, fit(title, w, c.right))
+		at = append(at, place2{x, x + w, c.sort})
+		if i < len(t.columns)-1 {
+			line.add(plain, strings.Repeat(" ", gap))
+		}
+		x += w + gap
+	}
+	return line, at
+}
+
+// place2 is where a column's title is.
+type place2 struct {
+	from, to int
+	sort     *order
+}
+
+// line is the line about a value, or from the column named until on a note in their place.
+func (t *table[T]) line(m *model, v T, selected bool, from string, note []piece) (line row) {
+	line.selected = selected
+	line.add(plain, either(selected, "▸", " "))
+	for i, c := range t.columns {
+		if note != nil && c.title == from {
+			line.pieces = append(line.pieces, note...)
+			return line
+		}
+		w := t.widths[i]
+		pieces := c.cell(&cells{m, w}, v)
+		n := 0
+		for j := range pieces {
+			pieces[j].text = clean(pieces[j].text)
+			n += width(pieces[j].text)
+		}
+		if n > w { // only texts are ever longer than their column
+			last := &pieces[len(pieces)-1]
+			last.text = fit(last.text, w-(n-width(last.text)), false)
+			n = w
+		}
+		space := piece{strings.Repeat(" ", max(0, w-n)), plain}
+		if c.right {
+			line.pieces = append(append(line.pieces, space), pieces...)
+		} else {
+			line.pieces = append(append(line.pieces, pieces...), space)
+		}
+		if i < len(t.columns)-1 {
+			line.pieces = append(line.pieces, piece{strings.Repeat(" ", gap), plain})
+		}
+	}
+	return line
+}
+
+func either(is bool, a, b string) string {
+	if is {
+		return a
+	}
+	return b
+}
+
+// doubtful adds a question mark to a reading that gpuwhy doubts.
+func doubtful(g *client.UpdateGPU, path, text string) string {
+	if text != absent && g.Quality[path] == gpu.Doubtful.String() {
+		return text + "?"
+	}
+	return text
+}
+
+// shareOf is a value as a share of a limit.
+func shareOf[T ~float64 | ~uint64](v, limit gpu.Reading[T]) gpu.Reading[float64] {
+	top := number(limit).Or(0)
+	if top <= 0 {
+		return gpu.Reading[float64]{}
+	}
+	return gpu.Map(number(v), func(v float64) float64 { return v / top })
+}
+
+// withBar is a figure behind a bar, if there is room for one.
+func withBar(c *cells, role role, text string, figure int, share gpu.Reading[float64]) []piece {
+	room := c.width - figure - 1
+	s, ok := share.Get()
+	if room < 4 {
+		return value(plain, text)
+	}
+	if !ok {
+		return []piece{{strings.Repeat(" ", room+1), plain}, {fit(text, figure, true), dim}}
+	}
+	return []piece{{bar(s, room) + " ", role}, {fit(text, figure, true), plain}}
+}
+
+// hot reports whether a GPU is near a limit of its temperature, or slowed by heat.
+func hot(g *client.UpdateGPU) bool {
+	margin, known := g.Temperature.Margin.Get()
+	return known && margin <= 5 || slices.ContainsFunc(g.EventReasons, func(r string) bool { return strings.Contains(r, "thermal") })
+}
+
+// pool is the memory that processes on a GPU use: its own or, where it has none, the machine's.
+func pool(g *client.UpdateGPU) (used, total gpu.Reading[gpu.Bytes]) {
+	if g.SharedMemory.Unified.Or(false) {
+		return g.SharedMemory.Used, g.SharedMemory.Total
+	}
+	return g.Memory.Used, g.Memory.Total
+}
+
+// name is a product without what all of them begin with.
+func name(product string) string {
+	for _, maker := range []string{"NVIDIA ", "AMD ", "Intel "} {
+		product = strings.TrimPrefix(product, maker)
+	}
+	return strings.TrimPrefix(product, "GeForce ")
+}
+
+// gpuColumns are the columns of the table of GPUs. The narrowest terminal has room for those of rank 0.
+var gpuColumns = []column[*client.UpdateGPU]{
+	{title: "GPU", least: 3, most: 3, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(strong, strconv.Itoa(g.ID)) }},
+	{title: "NAME", least: 12, most: 22, rank: 3, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(plain, name(g.Name)) }},
+	{title: "UTIL", least: 6, most: 20, right: true, cell: func(c *cells, g *client.UpdateGPU) []piece {
+		share := gpu.Map(number(g.Utilization.GPU), func(v float64) float64 { return v / 100 })
+		return withBar(c, good, doubtful(g, "utilization.gpu_percent", shown(g.Utilization.GPU, percent)), 6, share)
+	}},
+	{title: "MEMORY", least: 13, most: 28, right: true, rank: 2, cell: func(c *cells, g *client.UpdateGPU) []piece {
+		used, total := pool(g)
+		text := shown(used, gibi) + "/" + shown(total, gibi) + " GiB"
+		if !used.Present() && !total.Present() {
+			text = absent
+		}
+		return withBar(c, current, doubtful(g, "memory.used_mb", text), 13, shareOf(used, total))
+	}},
+	{title: "TEMP", least: 7, most: 7, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+		text := doubtful(g, "temperature.current_celsius", shown(g.Temperature.GPU, celsius))
+		if hot(g) {
+			return one(bad, "!"+text)
+		}
+		return value(plain, text)
+	}},
+	{title: "POWER", least: 10, most: 10, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+		draw, limit := shown(g.Power.Draw, bare), shown(g.Power.Limit, bare)
+		switch {
+		case draw == absent:
+			return value(plain, absent)
+		case limit == absent:
+			return value(plain, doubtful(g, "power.power_draw_watts", draw+" W"))
+		}
+		return value(plain, doubtful(g, "power.power_draw_watts", draw+"/"+limit+" W"))
+	}},
+	{title: "FAN", least: 6, most: 6, right: true, rank: 1, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+		if n, known := g.FanCount.Get(); known && n == 0 {
+			return one(dim, "none")
+		}
+		return value(plain, doubtful(g, "fan_speed_percent", shown(g.FanSpeedPercent, percent)))
+	}},
+	{title: "CLOCK", least: 8, most: 8, right: true, rank: 6, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+		return value(plain, shown(g.Clocks.SM, megahertz))
+	}},
+	{title: "LINK", least: 7, most: 7, rank: 9, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+		if !g.PCIe.Generation.Present() || !g.PCIe.Width.Present() {
+			return value(plain, absent)
+		}
+		return one(plain, fmt.Sprintf("%d.0 ×%d", g.PCIe.Generation.Or(0), g.PCIe.Width.Or(0)))
+	}},
+	{title: "UTIL, 5 MIN", least: 10, most: 30, rank: 4, cell: spark(utilization, good)},
+	{title: "TEMP, 5 MIN", least: 20, most: 30, rank: 8, cell: spark(temperature, heat)},
+	{title: "WHY", least: 30, most: 70, rank: 7, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+		if g.Broken {
+			return one(bad, "! "+g.Headline)
+		}
+		return one(dim, g.Headline)
+	}},
+}
+
+// bare is a figure without its unit.
+func bare[T ~float64](v T) string { return fmt.Sprintf("%.0f", float64(v)) }
+
+// sparkSpan is how much of the past the small charts show.
+const sparkSpan = 5 * time.Minute
+
+// spark draws the last minutes of a metric in one row.
+func spark(metric metric, role role) func(*cells, *client.UpdateGPU) []piece {
+	return func(c *cells, g *client.UpdateGPU) []piece {
+		k := c.m.shown()
+		points := k.series[[2]string{g.Node, g.UUID}]
+		values := columns(points, metric, c.m.end(), sparkSpan, c.width*dotColumns, k.usual)
+		return one(role, area(values, 1, edge(metric, g))[0])
+	}
+}
+
+// edge is the value at the upper edge of a chart.
+func edge(metric metric, g *client.UpdateGPU) float64 {
+	switch metric {
+	case power:
+		return number(g.Power.Limit).Or(number(g.Power.MaxLimit).Or(400))
+	case temperature:
+		return 100
+	default:
+		return 100
+	}
+}
+
+// gpuNote is what stands in place of readings of a GPU that has none; nil if it has.
+func gpuNote(g *client.UpdateGPU, silent bool, zone *time.Location) []piece {
+	role, what := bad, ""
+	switch {
+	case silent:
+		return nil // the machine says so
+	case g.State == string(gpu.StateLost):
+		what = "! lost"
+	case g.State == string(gpu.StateNotAnswering):
+		what = "! not answering"
+	case g.State == string(gpu.StateAsleep):
+		role, what = dim, "asleep"
+	default:
+		return nil
+	}
+	what += " since " + moment(g.StateSince).In(zone).Format(time.TimeOnly)
+	if g.StateReason != "" {
+		return []piece{{what, role}, {"  " + clean(g.StateReason), dim}}
+	}
+	return []piece{{what, role}}
+}
+
+func by(o order) *order { return &o }
+
+// processColumns are the columns of the table of processes.
+var processColumns = []column[*entry]{
+	{title: "PID", least: 7, most: 7, right: true, sort: by(byPID), cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return one(dim, strconv.Itoa(e.count)+"×")
+		}
+		return one(plain, strconv.Itoa(e.process.PID))
+	}},
+	{title: "USER", least: 8, most: 14, sort: by(byUser), cell: func(_ *cells, e *entry) []piece {
+		switch {
+		case e.group != "" && e.depth == 0:
+			return one(strong, e.group)
+		case e.depth > 0:
+			return nil
+		}
+		return value(plain, cmp.Or(e.user(), absent))
+	}},
+	{title: "WHERE", least: 12, most: 30, rank: 3, sort: by(byPlace), cell: func(c *cells, e *entry) []piece {
+		switch {
+		case e.group != "" && e.depth == 1:
+			return one(strong, "└ "+e.group)
+		case c.m.tree && e.group == "" && e.depth == 2, e.group != "":
+			return nil
+		}
+		return value(plain, cmp.Or(place(e.process), absent))
+	}},
+	{title: "GPU", least: 5, most: 12, right: true, sort: by(byGPU), cell: func(_ *cells, e *entry) []piece { return one(plain, indexes(e.gpus)) }},
+	{title: "MEMORY", least: 8, most: 9, right: true, sort: by(byMemory), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.memory, size)) }},
+	{title: "GPU %", least: 6, most: 6, right: true, rank: 2, sort: by(byUse), cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return nil
+		}
+		return value(plain, shown(e.use, percent))
+	}},
+	{title: "WATTS", least: 6, most: 7, right: true, rank: 1, sort: by(byWatts), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.power, watts)) }},
+	{title: "TIME", least: 6, most: 6, right: true, rank: 5, sort: by(byTime), cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return nil
+		}
+		return value(plain, shown(e.started(), running))
+	}},
+	{title: "CPU", least: 6, most: 6, right: true, rank: 6, cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return nil
+		}
+		return value(plain, shown(e.process.CPU, percent))
+	}},
+	{title: "RAM", least: 8, most: 8, right: true, rank: 7, cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return nil
+		}
+		return value(plain, shown(e.process.RSS, size))
+	}},
+	{title: "TYPE", least: 8, most: 16, rank: 8, cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return nil
+		}
+		return one(dim, e.process.Type)
+	}},
+	{title: "COMMAND", least: 8, most: 400, rank: 4, sort: by(byCommand), cell: func(_ *cells, e *entry) []piece {
+		if e.group != "" {
+			return nil
+		}
+		return one(plain, strings.Repeat("  ", max(0, e.depth-1))+e.command())
+	}},
+}
+
+// machineColumns are the columns of the table of machines.
+var machineColumns = []column[*client.Machine]{
+	{title: "MACHINE", least: 12, most: 28, cell: func(_ *cells, c *client.Machine) []piece { return one(strong, c.Node) }},
+	{title: "CLUSTER", least: 10, most: 20, rank: 6, cell: func(_ *cells, c *client.Machine) []piece { return one(dim, c.Cluster) }},
+	{title: "STATE", least: 9, most: 9, cell: func(_ *cells, c *client.Machine) []piece {
+		switch c.State {
+		case "broken", "unread":
+			return one(bad, "! "+c.State)
+		case "silent":
+			return one(warn, "? silent")
+		case "loud":
+			return one(warn, "! loud")
+		case "busy":
+			return one(good, "  busy")
+		}
+		return one(dim, "  "+c.State)
+	}},
+	{title: "BUSY", least: 7, most: 7, right: true, rank: 1, cell: func(_ *cells, c *client.Machine) []piece {
+		if c.SilentSince != "" {
+			return value(dim, absent)
+		}
+		return one(plain, fmt.Sprintf("%d of %d", c.Busy, c.Devices))
+	}},
+	{title: "UTIL", least: 6, most: 16, right: true, rank: 4, cell: func(cs *cells, c *client.Machine) []piece {
+		return withBar(cs, good, shown(c.Utilization, percent), 6, gpu.Map(number(c.Utilization), func(v float64) float64 { return v / 100 }))
+	}},
+	{title: "HOTTEST", least: 7, most: 7, right: true, rank: 2, cell: func(_ *cells, c *client.Machine) []piece {
+		return value(plain, shown(c.MaxTemperature, celsius))
+	}},
+	{title: "POWER", least: 7, most: 7, right: true, rank: 3, cell: func(_ *cells, c *client.Machine) []piece {
+		return value(plain, shown(c.PowerDraw, watts))
+	}},
+	{title: "WHY", least: 10, most: 400, rank: 5, cell: func(_ *cells, c *client.Machine) []piece {
+		return one(either2(c.Broken, plain, dim), c.Headline)
+	}},
+}
+
+func either2(is bool, a, b role) role {
+	if is {
+		return a
+	}
+	return b
+}
