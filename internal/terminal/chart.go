@@ -31,12 +31,12 @@ func columns(points []point, m metric, end time.Time, length time.Duration, n in
 		if !ok || at <= 0 || at > length {
 			continue
 		}
-		c := int((at - 1) / width)
+		c := min(int((at-1)/width), n-1) // n parts of a length may be shorter than it
 		sums[c] += v
 		counts[c]++
 	}
 	out := make([]gpu.Reading[float64], n)
-	reach := int(usual*3/2/width) + 1 // how far a point is seen
+	reach := int((usual*5/2+3*time.Second)/width) + 1 // how far a point is seen; the newest ones that gpuwhy keeps are up to 3 s apart
 	last := -1
 	for c := range out {
 		if counts[c] > 0 {
@@ -59,7 +59,7 @@ func area(values []gpu.Reading[float64], rows int, top float64) []string {
 	cells := (len(values) + dotColumns - 1) / dotColumns
 	grid := make([][]rune, rows)
 	for r := range grid {
-		grid[r] = []rune(strings.Repeat(string(blank), cells))
+		grid[r] = []rune(strings.Repeat(" ", cells)) // some fonts draw circles for Braille without a dot
 	}
 	for i, v := range values {
 		value, ok := v.Get()
@@ -69,7 +69,11 @@ func area(values []gpu.Reading[float64], rows int, top float64) []string {
 		height := int(math.Round(value / top * float64(rows*dotRows)))
 		height = max(min(height, rows*dotRows), 1) // a reading of zero is seen, and none is not
 		for dot := range height {
-			grid[rows-1-dot/dotRows][i/dotColumns] |= dots[i%dotColumns][dot%dotRows]
+			cell := &grid[rows-1-dot/dotRows][i/dotColumns]
+			if *cell == ' ' {
+				*cell = blank
+			}
+			*cell |= dots[i%dotColumns][dot%dotRows]
 		}
 	}
 	out := make([]string, rows)
@@ -82,17 +86,17 @@ func area(values []gpu.Reading[float64], rows int, top float64) []string {
 // eighths are the parts of a character that a bar fills.
 var eighths = []rune(" ▏▎▍▌▋▊▉█")
 
-// bar fills a part of a width, from the left.
-func bar(share float64, width int) string {
+// bar fills a part of a width, from the left: the filled part, and the rest.
+func bar(share float64, width int) (filled, empty string) {
 	n := int(math.Round(max(0, min(share, 1)) * float64(width*8)))
 	if share > 0 {
 		n = max(n, 1)
 	}
 	full, rest := n/8, n%8
-	out := strings.Repeat("█", full)
+	filled = strings.Repeat("█", full)
 	if rest > 0 {
-		out += string(eighths[rest])
+		filled += string(eighths[rest])
 		full++
 	}
-	return out + strings.Repeat("·", width-full)
+	return filled, strings.Repeat("·", width-full)
 }

@@ -8,9 +8,10 @@ import (
 )
 
 // leastChart is the fewest lines that a chart is drawn in, with its title and its axis; leastChartWidth is the same in cells. A chart gets no
-// higher than most, since nobody reads more out of it.
+// higher than mostChart, since nobody reads more out of it.
 const (
 	leastChart      = 5
+	easyChart       = 7 // the fewest lines of several metrics
 	leastChartWidth = 34
 	mostChart       = 14
 	axis            = 5 // cells of the figures at the left
@@ -31,24 +32,19 @@ func (m *model) charts(u *client.Update, room int) (rows []row) {
 	for i := range u.GPUs {
 		list = append(list, &u.GPUs[i])
 	}
-	across := max(1, m.width/(leastChartWidth+gap))
-	down := room / leastChart
-	metrics := min(len(chartWords), across*down/max(1, len(list)))
-	if metrics == 0 {
-		g := m.chosen(u)
-		if g == nil {
+	g := grid{1, 0, 0, 0}
+	if len(list) > 0 {
+		g = newGrid(len(list), m.width, room)
+	}
+	if g.metrics == 0 {
+		one := m.chosen(u)
+		if one == nil {
 			return nil
 		}
-		list, metrics = []*client.UpdateGPU{g}, min(len(chartWords), across*down)
+		list, g = []*client.UpdateGPU{one}, newGrid(1, m.width, room)
 	}
-	n := len(list) * metrics
-	across = min(across, n)
-	if len(list) == 1 && metrics == 4 && across == 3 {
-		across = 2
-	}
-	lines := (n + across - 1) / across
-	across = (n + lines - 1) / lines
-	height := min(room/lines, mostChart)
+	n := len(list) * g.metrics
+	across, lines, height := g.across, g.lines, min(room/g.lines, mostChart)
 	cell := (m.width - 1 - (across-1)*gap) / across
 	for line := range lines {
 		block := make([]row, height)
@@ -60,7 +56,7 @@ func (m *model) charts(u *client.Update, room int) (rows []row) {
 			if i >= n {
 				break
 			}
-			for y, part := range m.chart(list[i/metrics], i%metrics, cell, height, len(u.GPUs) > 1) {
+			for y, part := range m.chart(list[i/g.metrics], i%g.metrics, cell, height, len(u.GPUs) > 1) {
 				if c > 0 {
 					block[y].add(plain, "  ")
 				}
@@ -70,6 +66,36 @@ func (m *model) charts(u *client.Update, room int) (rows []row) {
 		rows = append(rows, block...)
 	}
 	return rows
+}
+
+// A grid is how charts are laid out: so many metrics of each GPU, so many charts in a line.
+type grid struct{ across, lines, metrics, height int }
+
+// newGrid has as many metrics as fit, with the charts of a GPU side by side. Without room for one metric of each GPU, it has none.
+func newGrid(gpus, width, room int) grid {
+	most := max(1, width/(leastChartWidth+gap))
+	for metrics := len(chartWords); metrics > 0; metrics-- {
+		across := min(most/metrics, gpus) * metrics
+		if across == 0 && gpus == 1 && metrics%most == 0 { // one GPU's charts, in several lines
+			across = most
+		}
+		least := leastChart
+		if metrics > 1 {
+			least = easyChart
+		}
+		if across == 0 {
+			continue
+		}
+		// Lines of equal length.
+		lines := (gpus*metrics + across - 1) / across
+		if gpus > 1 {
+			across = (gpus + lines - 1) / lines * metrics
+		}
+		if room/lines >= least {
+			return grid{across, lines, metrics, room / lines}
+		}
+	}
+	return grid{}
 }
 
 // chosen is the GPU that is selected, or else the first.
@@ -103,8 +129,9 @@ func (m *model) chart(g *client.UpdateGPU, which, cells, height int, several boo
 	w := chartWords[which]
 	k := m.shown()
 	points := k.series[[2]string{g.Node, g.UUID}]
+	length := k.series.length(m.end())
 	inner := cells - axis - 1
-	values := columns(points, w.metric, m.end(), span, inner*dotColumns, k.usual)
+	values := columns(points, w.metric, m.end(), length, inner*dotColumns, k.usual)
 	top := edge(w.metric, g)
 	for _, v := range values {
 		if v, ok := v.Get(); ok && v > top { // a fan may be told more than 100 %
@@ -136,12 +163,13 @@ func (m *model) chart(g *client.UpdateGPU, which, cells, height int, several boo
 		rows = append(rows, *r.fill(cells))
 	}
 	var foot row
-	left := "15 min ago"
+	ago := fmt.Sprintf("%.0f min", length.Minutes())
+	left := ago + " ago"
 	right := either(m.past != nil, m.end().In(m.options.Zone).Format("15:04"), "now")
 	if m.past != nil {
-		left = m.end().Add(-span).In(m.options.Zone).Format("15:04")
+		left = m.end().Add(-length).In(m.options.Zone).Format("15:04")
 	} else if m.stale != "" {
-		left, right = "15 min before", "last data"
+		left, right = ago+" before", "last data"
 	}
 	foot.add(dim, fit("", axis+1, false)+left)
 	foot.fill(cells-width(right)).add(dim, right)

@@ -329,3 +329,11 @@ func words(err error) string {
 	}
 	return err.Error()
 }
+
+// happened is an error without what to do about it.
+func happened(err error) string {
+	if advice, ok := errors.AsType[*gpu.Advice](err); ok {
+		return advice.What
+	}
+	return words(err)
+}

@@ -46,6 +46,12 @@ func init() { //nolint:gochecknoinits // the help is one of the bindings, and is
 	bindings = []binding{
 		{keys: key("f1", "?", "h"), footer: "Help", help: "this help", do: func(m *model) tea.Cmd { m.open(helpPage, ""); return nil }},
 		{keys: key("enter", "i"), footer: "Details", help: "everything about the selected machine, GPU or process, with the evidence of the answer", do: (*model).detail},
+		{keys: key("a"), footer: "Acknowledge", help: "acknowledge the alert", when: (*model).mayActOnWorst, do: (*model).acknowledge},
+		{keys: key("x"), footer: "Silence", help: "silence the alert, for a time that you choose", when: (*model).mayActOnWorst, do: (*model).silenceMenu},
+		{keys: key("l"), footer: "Live", help: "back to now", when: (*model).isPast, do: func(m *model) tea.Cmd { m.past = nil; m.page = nil; return nil }},
+		{keys: key("c"), footer: "Chapters", help: "what happened in the time that --at names, to jump to", when: (*model).hasChapters, do: (*model).chapterMenu},
+		{keys: key("[", "left"), footer: "Earlier", help: "a minute back; { goes back a quarter of an hour", when: (*model).isPast, do: step(-time.Minute)},
+		{keys: key("]", "right"), footer: "Later", help: "a minute forward; } goes forward a quarter of an hour", when: (*model).isPast, do: step(time.Minute)},
 		{keys: key("f3", "/"), footer: "Search", help: "search: jumps to what has these words; n finds the next", do: func(m *model) tea.Cmd {
 			return m.ask("Search", m.search, func(m *model, text string) { m.search = text; m.find(0) })
 		}},
@@ -63,14 +69,9 @@ func init() { //nolint:gochecknoinits // the help is one of the bindings, and is
 		{keys: key("u"), footer: "User", help: "show only one user's processes", do: (*model).userMenu},
 		{keys: key("space"), footer: "Pause", help: "pause, and go on", when: (*model).isLive, do: (*model).pause},
 		{keys: key("tab", "shift+tab"), footer: "Pane", help: "select the next table: machines, GPUs, processes", do: func(m *model) tea.Cmd { m.nextPane(1); return nil }},
-		{keys: key("a"), help: "acknowledge the alert", when: (*model).mayActOnWorst, do: (*model).acknowledge},
-		{keys: key("x"), help: "silence the alert, for a time that you choose", when: (*model).mayActOnWorst, do: (*model).silenceMenu},
-		{keys: key("[", "left"), footer: "Past", help: "into the past: a minute back; { goes back a quarter of an hour", when: (*model).hasPast, do: step(-time.Minute)},
-		{keys: key("]", "right"), help: "a minute forward; } goes forward a quarter of an hour", when: (*model).isPast, do: step(time.Minute)},
+		{keys: key("[", "left"), footer: "Past", help: "into the past, a minute back; { goes back a quarter of an hour", when: (*model).canGoBack, do: step(-time.Minute)},
 		{keys: key("{"), help: "a quarter of an hour back", when: (*model).hasPast, do: step(-15 * time.Minute)},
 		{keys: key("}"), help: "a quarter of an hour forward", when: (*model).isPast, do: step(15 * time.Minute)},
-		{keys: key("c"), footer: "Chapters", help: "what happened in the time that --at names, to jump to", when: (*model).hasChapters, do: (*model).chapterMenu},
-		{keys: key("l"), footer: "Live", help: "back to now", when: (*model).isPast, do: func(m *model) tea.Cmd { m.past = nil; m.page = nil; return nil }},
 		{keys: key("up", "k"), help: "one row up", do: move(-1)},
 		{keys: key("down", "j"), help: "one row down", do: move(1)},
 		{keys: key("pgup"), help: "ten rows up", do: move(-10)},

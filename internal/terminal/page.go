@@ -72,7 +72,7 @@ func (w *writer) say(role role, indent int, text string) {
 }
 
 // labelCells is the width of the labels of figures.
-const labelCells = 20
+const labelCells = 28
 
 // fact adds a figure. Without a text there is nothing to say.
 func (w *writer) fact(label, text string) {
@@ -81,7 +81,7 @@ func (w *writer) fact(label, text string) {
 	}
 	for i, line := range wrap(text, w.m.width-labelCells-4, 4) {
 		var r row
-		w.lines = append(w.lines, *r.add(dim, "   "+fit(either(i == 0, clean(label), ""), labelCells, false)).add(plain, line))
+		w.lines = append(w.lines, *r.add(dim, "   "+fit(either(i == 0, clean(label), ""), labelCells-2, false)+"  ").add(plain, line))
 	}
 }
 

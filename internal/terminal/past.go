@@ -38,6 +38,7 @@ type pastAnswer struct {
 func (m *model) isPast() bool      { return m.past != nil && m.menu == nil }
 func (m *model) isLive() bool      { return m.past == nil }
 func (m *model) hasPast() bool     { return m.options.Past != nil }
+func (m *model) canGoBack() bool   { return m.hasPast() && m.past == nil }
 func (m *model) hasChapters() bool { return m.past != nil && len(m.past.chapters) > 0 }
 
 // step goes through time.

@@ -78,12 +78,21 @@ func (e *entry) user() string { return pointed(e.process.User) }
 
 // command is what the process runs, as far as that is known.
 func (e *entry) command() string {
-	p := e.process
-	if p.Exists != nil && !*p.Exists {
+	if e.ended() {
 		return "(ended; its memory is still held)"
 	}
-	return cmp.Or(pointed(p.Command), pointed(p.Program), p.Name, absent)
+	return cmp.Or(pointed(e.process.Command), e.program())
 }
+
+// program is its usual name.
+func (e *entry) program() string {
+	if e.ended() {
+		return "(ended)"
+	}
+	return cmp.Or(pointed(e.process.Program), e.process.Name, absent)
+}
+
+func (e *entry) ended() bool { return e.process.Exists != nil && !*e.process.Exists }
 
 // place is where the process runs: its pod, container, job or unit; empty if it is in none or that is unknown.
 func place(p *client.Process) string {

@@ -85,6 +85,25 @@ func (s series) join(key [2]string, points []point) {
 	s[key] = append(points, known...)
 }
 
+// lengths are how much of the past charts can show. They show no more than there is, rounded up.
+var lengths = []time.Duration{2 * time.Minute, 5 * time.Minute, span}
+
+// length is how much of the past charts show until a time.
+func (s series) length(end time.Time) time.Duration {
+	oldest := end
+	for _, points := range s {
+		if len(points) > 0 && points[0].at.Before(oldest) {
+			oldest = points[0].at
+		}
+	}
+	for _, l := range lengths {
+		if end.Sub(oldest) <= l {
+			return l
+		}
+	}
+	return span
+}
+
 // clone is for a view that stands still.
 func (s series) clone() series {
 	out := make(series, len(s))

@@ -18,7 +18,8 @@ const gap = 2
 // A column is a column of a table about values of a type.
 type column[T any] struct {
 	title string
-	least int // cells that it needs
+	least int // cells that it has at least; more if a figure needs them
+	want  int // cells that it gets before others get more than they need; 0: least
 	most  int // cells that it can use
 	right bool
 	rank  int    // the higher, the earlier it is left out where there is no room; 0: never
@@ -48,9 +49,18 @@ type table[T any] struct {
 	widths  []int
 }
 
-// newTable leaves out columns until the others fit, and gives them the room that is left, in their order.
-func newTable[T any](all []column[T], width int) table[T] {
+// newTable leaves out columns until the others fit, and gives them the room that is left, in their order. No figure of the values is cut.
+func newTable[T any](m *model, all []column[T], width int, values []T) table[T] {
 	t := table[T]{columns: slices.Clone(all)}
+	for i := range t.columns {
+		c := &t.columns[i]
+		for _, v := range values {
+			if c.right {
+				c.least = max(c.least, widthOf(c.cell(&cells{m, c.least}, v)))
+			}
+		}
+		c.most = max(c.most, c.least)
+	}
 	need := func() (n int) {
 		for _, c := range t.columns {
 			n += c.least + gap
@@ -70,12 +80,28 @@ func newTable[T any](all []column[T], width int) table[T] {
 		t.columns = slices.Delete(t.columns, worst, worst+1)
 	}
 	left := max(0, width-need())
-	for _, c := range t.columns {
-		more := min(left, c.most-c.least)
-		t.widths = append(t.widths, c.least+more)
+	grow := func(i, to int) {
+		more := max(0, min(left, to-t.widths[i]))
+		t.widths[i] += more
 		left -= more
 	}
+	for _, c := range t.columns {
+		t.widths = append(t.widths, c.least)
+	}
+	for i, c := range t.columns {
+		grow(i, c.want)
+	}
+	for i, c := range t.columns {
+		grow(i, c.most)
+	}
 	return t
+}
+
+func widthOf(pieces []piece) (n int) {
+	for _, p := range pieces {
+		n += width(clean(p.text))
+	}
+	return n
 }
 
 // header is the line with the titles. at has the columns' places, for the mouse.
@@ -180,7 +206,8 @@ func withBar(c *cells, role role, text string, figure int, share gpu.Reading[flo
 	if !ok {
 		return []piece{{strings.Repeat(" ", room+1), plain}, {fit(text, figure, true), dim}}
 	}
-	return []piece{{bar(s, room) + " ", role}, {fit(text, figure, true), plain}}
+	full, rest := bar(s, room)
+	return []piece{{full, role}, {rest + " ", dim}, {fit(text, figure, true), plain}}
 }
 
 // hot reports whether a GPU is near a limit of its temperature, or slowed by heat.
@@ -208,10 +235,10 @@ func name(product string) string {
 // gpuColumns are the columns of the table of GPUs. The narrowest terminal has room for those of rank 0.
 var gpuColumns = []column[*client.UpdateGPU]{
 	{title: "GPU", least: 3, most: 3, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(strong, strconv.Itoa(g.ID)) }},
-	{title: "NAME", least: 12, most: 22, rank: 3, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(plain, name(g.Name)) }},
+	{title: "NAME", least: 10, most: 22, rank: 3, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(plain, name(g.Name)) }},
 	{title: "UTIL", least: 6, most: 20, right: true, cell: func(c *cells, g *client.UpdateGPU) []piece {
 		share := gpu.Map(number(g.Utilization.GPU), func(v float64) float64 { return v / 100 })
-		return withBar(c, good, doubtful(g, "utilization.gpu_percent", shown(g.Utilization.GPU, percent)), 6, share)
+		return withBar(c, good, doubtful(g, "utilization.gpu_percent", shown(g.Utilization.GPU, percent)), 5, share)
 	}},
 	{title: "MEMORY", least: 13, most: 28, right: true, rank: 2, cell: func(c *cells, g *client.UpdateGPU) []piece {
 		used, total := pool(g)
@@ -221,14 +248,14 @@ var gpuColumns = []column[*client.UpdateGPU]{
 		}
 		return withBar(c, current, doubtful(g, "memory.used_mb", text), 13, shareOf(used, total))
 	}},
-	{title: "TEMP", least: 7, most: 7, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+	{title: "TEMP", least: 6, most: 6, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
 		text := doubtful(g, "temperature.current_celsius", shown(g.Temperature.GPU, celsius))
 		if hot(g) {
 			return one(bad, "!"+text)
 		}
 		return value(plain, text)
 	}},
-	{title: "POWER", least: 10, most: 10, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+	{title: "POWER", least: 9, most: 9, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
 		draw, limit := shown(g.Power.Draw, bare), shown(g.Power.Limit, bare)
 		switch {
 		case draw == absent:
@@ -253,9 +280,9 @@ var gpuColumns = []column[*client.UpdateGPU]{
 		}
 		return one(plain, fmt.Sprintf("%d.0 ×%d", g.PCIe.Generation.Or(0), g.PCIe.Width.Or(0)))
 	}},
-	{title: "UTIL, 5 MIN", least: 10, most: 30, rank: 4, cell: spark(utilization, good)},
-	{title: "TEMP, 5 MIN", least: 20, most: 30, rank: 8, cell: spark(temperature, heat)},
-	{title: "WHY", least: 30, most: 70, rank: 7, cell: func(_ *cells, g *client.UpdateGPU) []piece {
+	{title: "UTIL 5 MIN", least: 10, most: 30, rank: 4, cell: spark(utilization, good)},
+	{title: "TEMP 5 MIN", least: 20, most: 30, rank: 8, cell: spark(temperature, heat)},
+	{title: "WHY", least: 30, want: 56, most: 70, rank: 7, cell: func(_ *cells, g *client.UpdateGPU) []piece {
 		if g.Broken {
 			return one(bad, "! "+g.Headline)
 		}
@@ -374,11 +401,14 @@ var processColumns = []column[*entry]{
 		}
 		return one(dim, e.process.Type)
 	}},
-	{title: "COMMAND", least: 8, most: 400, rank: 4, sort: by(byCommand), cell: func(_ *cells, e *entry) []piece {
-		if e.group != "" {
+	{title: "COMMAND", least: 8, want: 48, most: 400, rank: 4, sort: by(byCommand), cell: func(c *cells, e *entry) []piece {
+		switch {
+		case e.group != "":
 			return nil
+		case c.width < 30: // a path would say nothing
+			return one(plain, e.program())
 		}
-		return one(plain, strings.Repeat("  ", max(0, e.depth-1))+e.command())
+		return one(plain, e.command())
 	}},
 }
 
@@ -406,7 +436,7 @@ var machineColumns = []column[*client.Machine]{
 		return one(plain, fmt.Sprintf("%d of %d", c.Busy, c.Devices))
 	}},
 	{title: "UTIL", least: 6, most: 16, right: true, rank: 4, cell: func(cs *cells, c *client.Machine) []piece {
-		return withBar(cs, good, shown(c.Utilization, percent), 6, gpu.Map(number(c.Utilization), func(v float64) float64 { return v / 100 }))
+		return withBar(cs, good, shown(c.Utilization, percent), 5, gpu.Map(number(c.Utilization), func(v float64) float64 { return v / 100 }))
 	}},
 	{title: "HOTTEST", least: 7, most: 7, right: true, rank: 2, cell: func(_ *cells, c *client.Machine) []piece {
 		return value(plain, shown(c.MaxTemperature, celsius))
@@ -414,7 +444,7 @@ var machineColumns = []column[*client.Machine]{
 	{title: "POWER", least: 7, most: 7, right: true, rank: 3, cell: func(_ *cells, c *client.Machine) []piece {
 		return value(plain, shown(c.PowerDraw, watts))
 	}},
-	{title: "WHY", least: 10, most: 400, rank: 5, cell: func(_ *cells, c *client.Machine) []piece {
+	{title: "WHY", least: 10, want: 60, most: 400, rank: 5, cell: func(_ *cells, c *client.Machine) []piece {
 		return one(either2(c.Broken, plain, dim), c.Headline)
 	}},
 }

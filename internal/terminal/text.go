@@ -31,22 +31,22 @@ const (
 // looks are the styles of roles.
 type looks [roles]lipgloss.Style
 
-// newLooks returns looks for a dark or a light background. The terminal's own colors are nearest to them where it has few.
+// newLooks returns looks for a dark or a light background. All colors are of the palette of 256, and a terminal with 16 shows the nearest of its own.
 func newLooks(dark bool) (l looks) {
 	pick := func(light, night string) color.Color {
 		return lipgloss.LightDark(dark)(lipgloss.Color(light), lipgloss.Color(night))
 	}
 	colored := func(light, night string) lipgloss.Style { return lipgloss.NewStyle().Foreground(pick(light, night)) }
 	l[plain] = lipgloss.NewStyle()
-	l[dim] = colored("#6b7280", "#8a919e")
+	l[dim] = colored("#6c6c6c", "#8a8a8a")
 	l[strong] = lipgloss.NewStyle().Bold(true)
-	l[heading] = colored("#475569", "#94a3b8").Bold(true)
-	l[good] = colored("#0f766e", "#5eb3a6")
-	l[warn] = colored("#a16207", "#d9a441")
-	l[bad] = colored("#b91c1c", "#e5716b").Bold(true)
-	l[heat] = colored("#b45309", "#d08c60")
-	l[current] = colored("#4d5dbd", "#8c9be0")
-	l[wind] = colored("#0e7490", "#6fb3c8")
+	l[heading] = colored("#4e4e4e", "#b2b2b2").Bold(true)
+	l[good] = colored("#008787", "#5fafaf")
+	l[warn] = colored("#875f00", "#d7af5f")
+	l[bad] = colored("#af0000", "#d75f5f").Bold(true)
+	l[heat] = colored("#af5f00", "#d7875f")
+	l[current] = colored("#5f5faf", "#87afd7")
+	l[wind] = colored("#0087af", "#5fafd7")
 	l[mark] = lipgloss.NewStyle().Bold(true).Reverse(true)
 	return l
 }

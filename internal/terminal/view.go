@@ -3,6 +3,7 @@ package terminal
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -132,7 +133,7 @@ func (m *model) bar() []row {
 	rows := []row{r}
 	if m.lost != nil && m.past == nil {
 		var why row
-		why.add(warn, " ! "+words(m.lost)+"; trying again")
+		why.add(warn, " ! "+happened(m.lost)+"; trying again")
 		rows = append(rows, why)
 	}
 	return rows
@@ -215,15 +216,12 @@ func (m *model) layers(l *client.Layers) []row {
 	if m.height < roomy {
 		return rows
 	}
-	var do row
 	switch {
 	case l.Action.Command != "":
-		do.add(dim, " to stop it: ").add(plain, l.Action.Command)
+		var do row
+		rows = append(rows, *do.add(dim, " to stop it: ").add(plain, l.Action.Command))
 	case l.Action.Text != "":
-		do.add(dim, " "+l.Action.Text)
-	}
-	if len(do.pieces) > 0 {
-		rows = append(rows, do)
+		rows = append(rows, m.sentence(dim, l.Action.Text, 2)...)
 	}
 	if len(l.Next) > 0 {
 		var next row
@@ -236,22 +234,28 @@ func (m *model) layers(l *client.Layers) []row {
 	return rows
 }
 
-// alert is the line of the worst alert, with what this person may do about it.
+// alert is the line of the worst alert. Its whole sentence is there only if there is room for it.
 func (m *model) alert(a *client.Alert, more int) (r row) {
-	sign, role := "! Warning  ", warn
+	sign, role := "! Warning", warn
 	if a.Severity == "critical" {
-		sign, role = "!! Critical  ", bad
+		sign, role = "!! Critical", bad
 	}
-	r.add(plain, " ").add(role, sign)
+	r.add(plain, " ").add(role, sign).add(plain, "  "+strings.ReplaceAll(a.Rule, "_", " "))
+	if a.GPUUUID != "" {
+		r.add(plain, " on GPU "+strconv.Itoa(a.GPUID))
+	}
+	if m.shown().several && a.Node != "" {
+		r.add(plain, either(a.GPUUUID != "", ", ", " on ")+a.Node)
+	}
+	r.add(dim, " since "+moment(a.Since).In(m.options.Zone).Format(time.TimeOnly))
 	rest := ""
 	if more > 0 {
 		rest = fmt.Sprintf("  +%d more", more)
 	}
-	if m.mayAct(a) {
-		rest += "  a acknowledge  x silence"
+	if text := clean(a.Message); r.width()+3+width(text)+width(rest) < m.width {
+		r.add(dim, " · "+text)
 	}
-	r.add(plain, fit(clean(a.Message), max(10, m.width-r.width()-width(rest)-1), false))
-	return *r.add(dim, rest)
+	return *r.add(plain, rest)
 }
 
 // body is the panes, in so many lines. above are the lines over it.
@@ -383,16 +387,16 @@ func (r *row) note(cells int, text string) {
 
 func (m *model) machineSection() *section {
 	k := m.shown()
-	t := newTable(machineColumns, m.width)
 	s := &section{pane: machinePane, least: 4}
-	var header row
-	header, s.places = t.header(m, m.focus == machinePane)
-	s.top = []row{header}
 	var list []*client.Machine
 	for i := range k.machines {
 		list = append(list, &k.machines[i])
 		s.keys = append(s.keys, k.machines[i].Node)
 	}
+	t := newTable(m, machineColumns, m.width, list)
+	var header row
+	header, s.places = t.header(m, m.focus == machinePane)
+	s.top = []row{header}
 	s.line = func(i int) row { return m.marked(machinePane, s.keys[i], t.line(m, list[i], false, "", nil)) }
 	return s
 }
@@ -410,7 +414,6 @@ func (m *model) marked(p pane, key string, r row) row {
 func gpuKey(g *client.UpdateGPU) string { return g.UUID }
 
 func (m *model) gpuSection(u *client.Update, several bool) *section {
-	t := newTable(gpuColumns, m.width)
 	s := &section{pane: gpuPane, least: 3, header: -1}
 	if several {
 		var title row
@@ -427,13 +430,16 @@ func (m *model) gpuSection(u *client.Update, several bool) *section {
 		s.line = func(int) row { return row{} }
 		return s
 	}
+	var list []*client.UpdateGPU
+	for i := range u.GPUs {
+		list = append(list, &u.GPUs[i])
+		s.keys = append(s.keys, gpuKey(&u.GPUs[i]))
+	}
+	t := newTable(m, gpuColumns, m.width, list)
 	var header row
 	header, s.places = t.header(m, m.focus == gpuPane)
 	s.header = len(s.top)
 	s.top = append(s.top, header)
-	for i := range u.GPUs {
-		s.keys = append(s.keys, gpuKey(&u.GPUs[i]))
-	}
 	s.line = func(i int) row {
 		g := &u.GPUs[i]
 		return m.marked(gpuPane, s.keys[i], t.line(m, g, false, "UTIL", gpuNote(g, u.SilentSince != "", m.options.Zone)))
@@ -480,8 +486,13 @@ func (m *model) machine(u *client.Update) (rows []row) {
 func rpm(v gpu.RPM) string { return fmt.Sprintf("%.0f RPM", float64(v)) }
 
 func (m *model) processSection(u *client.Update, list []entry) *section {
-	t := newTable(processColumns, m.width)
 	s := &section{pane: processPane, least: 4}
+	var entries []*entry
+	for i := range list {
+		entries = append(entries, &list[i])
+		s.keys = append(s.keys, list[i].key)
+	}
+	t := newTable(m, processColumns, m.width, entries)
 	var narrowed []string
 	if m.filter != "" {
 		narrowed = append(narrowed, "with “"+m.filter+"”")
@@ -498,9 +509,6 @@ func (m *model) processSection(u *client.Update, list []entry) *section {
 	header, s.places = t.header(m, m.focus == processPane)
 	s.header = len(s.top)
 	s.top = append(s.top, header)
-	for i := range list {
-		s.keys = append(s.keys, list[i].key)
-	}
 	s.line = func(i int) row { return m.marked(processPane, list[i].key, t.line(m, &list[i], false, "", nil)) }
 	if len(list) == 0 {
 		s.keys = []string{""}
@@ -538,16 +546,17 @@ func (m *model) footer() (r row) {
 		return *r.add(plain, " ").add(warn, m.noted)
 	}
 	r.add(plain, " ")
+	last := &bindings[len(bindings)-1] // to quit, which is always there
+	room := m.width - width(last.keys[0].label+" "+last.footer) - 2
 	for i := range bindings {
 		b := &bindings[i]
 		if b.footer == "" || b.when != nil && !b.when(m) {
 			continue
 		}
-		text := " " + b.footer
-		if r.width()+width(b.keys[0].label)+width(text)+3 > m.width {
+		if b != last && r.width()+width(b.keys[0].label+" "+b.footer)+2 > room {
 			continue
 		}
-		r.add(strong, b.keys[0].label).add(dim, text).add(plain, "  ")
+		r.add(strong, b.keys[0].label).add(dim, " "+b.footer).add(plain, "  ")
 	}
 	return r
 }
