@@ -13,7 +13,7 @@ const (
 	leastChart      = 5
 	easyChart       = 7 // the fewest lines of several metrics
 	leastChartWidth = 34
-	mostChart       = 14
+	mostChart       = 32
 	axis            = 5 // cells of the figures at the left
 )
 
@@ -153,10 +153,12 @@ func (m *model) chart(g *client.UpdateGPU, which, cells, height int, several boo
 	for y, line := range drawn {
 		figure := ""
 		switch y {
-		case 0:
-			figure = fmt.Sprintf("%.0f", top)
 		case len(drawn) - 1:
 			figure = "0"
+		case 0:
+			if top > 0 {
+				figure = fmt.Sprintf("%.0f", top)
+			}
 		}
 		var r row
 		r.add(dim, fit(figure, axis, true)+" ").add(w.role, line)

@@ -71,17 +71,17 @@ func (w *writer) say(role role, indent int, text string) {
 	}
 }
 
-// labelCells is the width of the labels of figures.
-const labelCells = 28
+// labels is the width of the labels of figures.
+func (w *writer) labels() int { return min(44, max(28, w.m.width/4)) }
 
 // fact adds a figure. Without a text there is nothing to say.
 func (w *writer) fact(label, text string) {
 	if text == "" {
 		return
 	}
-	for i, line := range wrap(text, w.m.width-labelCells-4, 4) {
+	for i, line := range wrap(text, w.m.width-w.labels()-4, 4) {
 		var r row
-		w.lines = append(w.lines, *r.add(dim, "   "+fit(either(i == 0, clean(label), ""), labelCells-2, false)+"  ").add(plain, line))
+		w.lines = append(w.lines, *r.add(dim, "   "+fit(either(i == 0, clean(label), ""), w.labels()-2, false)+"  ").add(plain, line))
 	}
 }
 

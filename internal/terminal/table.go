@@ -283,7 +283,7 @@ var gpuColumns = []column[*client.UpdateGPU]{
 	{title: "UTIL 5 MIN", least: 10, most: 30, rank: 4, cell: spark(utilization, good)},
 	{title: "TEMP 5 MIN", least: 20, most: 30, rank: 8, cell: spark(temperature, heat)},
 	{title: "WHY", least: 30, want: 56, most: 70, rank: 7, cell: func(_ *cells, g *client.UpdateGPU) []piece {
-		if g.Broken {
+		if g.Broken && g.State == string(gpu.StateOK) { // others say so in words
 			return one(bad, "! "+g.Headline)
 		}
 		return one(dim, g.Headline)
@@ -306,16 +306,12 @@ func spark(metric metric, role role) func(*cells, *client.UpdateGPU) []piece {
 	}
 }
 
-// edge is the value at the upper edge of a chart.
+// edge is the value at the upper edge of a chart; 0 if nothing says what it should be.
 func edge(metric metric, g *client.UpdateGPU) float64 {
-	switch metric {
-	case power:
-		return number(g.Power.Limit).Or(number(g.Power.MaxLimit).Or(400))
-	case temperature:
-		return 100
-	default:
-		return 100
+	if metric == power {
+		return number(g.Power.Limit).Or(number(g.Power.MaxLimit).Or(0))
 	}
+	return 100 // also of temperatures, since no GPU works above it
 }
 
 // gpuNote is what stands in place of readings of a GPU that has none; nil if it has.
@@ -414,7 +410,7 @@ var processColumns = []column[*entry]{
 
 // machineColumns are the columns of the table of machines.
 var machineColumns = []column[*client.Machine]{
-	{title: "MACHINE", least: 12, most: 28, cell: func(_ *cells, c *client.Machine) []piece { return one(strong, c.Node) }},
+	{title: "MACHINE", least: 20, most: 32, cell: func(_ *cells, c *client.Machine) []piece { return one(strong, c.Node) }},
 	{title: "CLUSTER", least: 10, most: 20, rank: 6, cell: func(_ *cells, c *client.Machine) []piece { return one(dim, c.Cluster) }},
 	{title: "STATE", least: 9, most: 9, cell: func(_ *cells, c *client.Machine) []piece {
 		switch c.State {

@@ -247,13 +247,14 @@ func (m *model) alert(a *client.Alert, more int) (r row) {
 	if m.shown().several && a.Node != "" {
 		r.add(plain, either(a.GPUUUID != "", ", ", " on ")+a.Node)
 	}
-	r.add(dim, " since "+moment(a.Since).In(m.options.Zone).Format(time.TimeOnly))
 	rest := ""
 	if more > 0 {
 		rest = fmt.Sprintf("  +%d more", more)
 	}
-	if text := clean(a.Message); r.width()+3+width(text)+width(rest) < m.width {
-		r.add(dim, " · "+text)
+	for _, text := range []string{" since " + moment(a.Since).In(m.options.Zone).Format(time.TimeOnly), " · " + clean(a.Message)} {
+		if r.width()+width(text)+width(rest) < m.width {
+			r.add(dim, text)
+		}
 	}
 	return *r.add(plain, rest)
 }
@@ -522,16 +523,16 @@ func (m *model) processSection(u *client.Update, list []entry) *section {
 
 // noProcesses says why there is no process to show.
 func noProcesses(u *client.Update, narrowed bool) string {
-	for i := range u.GPUs {
-		if why := u.GPUs[i].Quality["processes"]; why != "" {
-			return "The processes can't be listed (" + strings.ReplaceAll(why, "_", " ") + ")."
-		}
-	}
 	switch {
 	case u.SilentSince != "":
 		return "Its processes are not known while it is silent."
 	case narrowed:
 		return "No process is like that."
+	}
+	for i := range u.GPUs {
+		if why := u.GPUs[i].Quality["processes"]; why != "" {
+			return "The processes can't be listed (" + strings.ReplaceAll(why, "_", " ") + ")."
+		}
 	}
 	return "No process uses a GPU."
 }
