@@ -22,7 +22,7 @@ import (
 
 type topFlags struct {
 	At      string `placeholder:"WHEN" help:"Begin in the past: at a time such as \"yesterday 22:00\", or in a span such as \"last night\", of which the keys [ and ] then go through the minutes."`
-	Machine string `placeholder:"NODE" help:"One machine of a fleet, for --at; by default the only one."`
+	Machine string `placeholder:"NODE" help:"The machine of a fleet whose past --at shows; by default the one that is worst now."`
 	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself, and the database of --history for the past."`
 }
 
@@ -77,9 +77,12 @@ func (c terminalCommand) Run(env *environment) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Do(env.ctx, server, client.ListMachines())
+	list, err := client.Do(env.ctx, server, client.ListMachines())
 	switch {
 	case err == nil:
+		if len(list.Machines) > 1 && o.Machine == "" {
+			o.Machine = list.Machines[0].Node // the worst
+		}
 		o.Server, o.Feed = server, terminal.NewServer(server)
 	case !errors.Is(err, client.ErrNobody) || c.URL != "":
 		return legible(err)
@@ -93,7 +96,7 @@ func (c terminalCommand) Run(env *environment) error {
 	if columns, drawable := canvas(env.stdout); !drawable {
 		return terminal.Print(env.ctx, o, env.stdout, columns)
 	}
-	return terminal.Run(env.ctx, o, os.Stdin, env.stdout, os.Environ())
+	return terminal.Run(env.ctx, o, env.stdout, os.Environ())
 }
 
 // ownReadings returns a feed of this command's own readings.

@@ -85,6 +85,7 @@ func NewOwn(r *reading.Reader, m contract.Monitor, interval time.Duration) *Own 
 // Run implements [Feed].
 func (o *Own) Run(ctx context.Context, send func(tea.Msg)) error {
 	send(greeting{o.monitor.Several, o.interval})
+	send(notice("No gpuwhy is running here: these are this command's own readings, without alerts."))
 	fleets := make(chan *insight.Fleet)
 	read := make(chan error, 1)
 	go func() {
@@ -220,7 +221,7 @@ func (s *Server) follow(ctx context.Context, send func(tea.Msg), connected func(
 		}
 	}
 	stop(err)
-	return cmpError(<-asked, err)
+	return cmpError(<-asked, &gpu.Advice{What: "the connection to gpuwhy at " + s.client.Address() + " has ended", Try: "check that it runs", Err: err})
 }
 
 // again asks for alerts and machines at once.

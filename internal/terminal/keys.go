@@ -206,7 +206,7 @@ func (m *model) find(from int) {
 		}
 	}
 	if m.input == nil {
-		m.noted = "Nothing here has “" + m.search + "”."
+		m.note("Nothing here has “" + m.search + "”.")
 	}
 }
 
@@ -290,9 +290,9 @@ type done struct {
 }
 
 func (m *model) acted(d done) tea.Cmd {
-	m.noted = d.text
+	m.note(d.text)
 	if d.err != nil {
-		m.noted = "! " + words(d.err)
+		m.note("! " + words(d.err))
 	}
 	return nil
 }

@@ -47,9 +47,10 @@ type model struct {
 	live   known  // what arrives
 	frozen *known // what is shown while paused; nil: what arrives
 	past   *pastView
-	lost   error // why nothing arrives; nil while it does
-	noted  string
-	stale  string // the age in words of what is shown, while it is old
+	lost   error     // why nothing arrives; nil while it does
+	noted  string    // what happened, in place of the keys
+	until  time.Time // when it is taken away
+	stale  string    // the age in words of what is shown, while it is old
 
 	focus    pane
 	selected [panes]string // keys of what is selected
@@ -128,6 +129,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		age := m.age()
 		m.drawn = before && age == m.stale
 		m.stale = age
+		if m.noted != "" && m.options.Now().After(m.until) {
+			m.noted, m.drawn = "", false
+		}
 	case pastAnswer:
 		cmd = m.arrived(msg)
 	case done:
@@ -170,9 +174,14 @@ func (m *model) receive(msg tea.Msg) {
 		m.lost = msg.error
 		m.stale = m.age()
 	case notice:
-		m.noted = string(msg)
+		m.note(string(msg))
 	}
 }
+
+// noteFor is how long people can read what happened.
+const noteFor = 10 * time.Second
+
+func (m *model) note(text string) { m.noted, m.until = text, m.options.Now().Add(noteFor) }
 
 // complete reports whether everything that a frame shows has arrived.
 func (m *model) complete() bool {

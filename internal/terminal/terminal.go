@@ -46,10 +46,10 @@ const fps = 15
 
 // Run shows the view in the terminal of the given output until somebody quits, or ctx ends. It gives the terminal back as it was, also after a
 // panic, which it returns as an error.
-func Run(ctx context.Context, o *Options, in io.Reader, out io.Writer, environ []string) error {
+func Run(ctx context.Context, o *Options, out io.Writer, environ []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	p := tea.NewProgram(newModel(ctx, o), tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithFPS(fps),
+	p := tea.NewProgram(newModel(ctx, o), tea.WithContext(ctx), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithFPS(fps),
 		tea.WithoutSignalHandler()) // the command ends ctx
 	ended := make(chan error, 1)
 	go func() {
@@ -84,6 +84,13 @@ func Print(ctx context.Context, o *Options, out io.Writer, width int) error {
 			}
 		})
 	}()
+	if m.past != nil {
+		m.Update(m.begin()())
+		if m.past.err != nil {
+			stop()
+			return errors.Join(m.past.err, <-ended)
+		}
+	}
 	for !m.complete() {
 		select {
 		case msg := <-messages:

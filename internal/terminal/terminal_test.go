@@ -485,6 +485,18 @@ func TestAbsent(t *testing.T) {
 	s.shows(" 0 %", "0 °C?")
 }
 
+// What happened is shown for a while, in place of the keys.
+func TestNotices(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, 80, 24, append(busy(t), notice("Something happened."))...)
+	s.shows("Something happened.")
+	s.lacks("q Quit")
+	s.now = s.now.Add(11 * time.Second)
+	s.send(tick{})
+	s.lacks("Something happened.")
+	s.shows("q Quit")
+}
+
 // Without news, what is shown says how old it is; with news, it does not.
 func TestOld(t *testing.T) {
 	t.Parallel()
