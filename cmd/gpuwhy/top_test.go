@@ -102,7 +102,9 @@ func TestTopInATerminal(t *testing.T) {
 		t.Errorf("%d lines in a window of 200×60:\n%s", len(lines), wide)
 	}
 	w.types("C-z")
-	w.awaits("ready>")
+	if stopped := w.awaits("ready>"); strings.Contains(stopped, "utilization") {
+		t.Errorf("the terminal is not as it was:\n%s", stopped)
+	}
 	w.runs("fg")
 	w.awaits("GPU 7 utilization")
 	server.kill()

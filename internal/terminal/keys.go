@@ -80,7 +80,7 @@ func init() { //nolint:gochecknoinits // the help is one of the bindings, and is
 		{keys: key("end", "G"), help: "the last row", do: move(1 << 20)},
 		{keys: key("n"), help: "the next row that the search finds", do: func(m *model) tea.Cmd { m.find(1); return nil }},
 		{keys: key("esc"), help: "close, or show all processes again", do: (*model).escape},
-		{keys: key("ctrl+z"), help: "back to the shell; fg returns", do: func(*model) tea.Cmd { return tea.Suspend }},
+		{keys: key("ctrl+z"), help: "back to the shell; fg returns", do: func(m *model) tea.Cmd { return m.leave(tea.Suspend) }},
 		{keys: key("q", "f10", "ctrl+c"), footer: "Quit", help: "quit, or close what is open", do: (*model).quit},
 	}
 }
@@ -112,7 +112,7 @@ func (m *model) quit() tea.Cmd {
 		m.page = nil
 		return nil
 	}
-	return tea.Quit
+	return m.leave(tea.Quit)
 }
 
 func (m *model) escape() tea.Cmd {

@@ -67,6 +67,7 @@ type model struct {
 
 	frame tea.View // as drawn last
 	drawn bool     // nothing has changed since
+	left  bool     // somebody quits, or goes back to the shell for a while
 	hits  hits
 }
 
@@ -94,6 +95,15 @@ func (m *model) shown() *known {
 type tick struct{}
 
 func nextTick() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }
+
+// leave ends the view.
+type leave struct{}
+
+// leave leaves nothing on the screen: some terminals that were resized mix what is on it with what was there before.
+func (m *model) leave(cmd tea.Cmd) tea.Cmd {
+	m.left = true
+	return cmd
+}
 
 // Init implements [tea.Model].
 func (m *model) Init() tea.Cmd {
@@ -132,6 +142,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.noted != "" && m.options.Now().After(m.until) {
 			m.noted, m.drawn = "", false
 		}
+	case leave:
+		cmd = m.leave(tea.Quit)
+	case tea.ResumeMsg:
+		m.left = false
 	case pastAnswer:
 		cmd = m.arrived(msg)
 	case done:

@@ -89,7 +89,7 @@ func (w *writer) layers(l *client.Layers) {
 	w.say(either2(l.Broken, bad, strong), 0, either(l.Broken, "! ", "")+l.Headline)
 	var facts []string
 	for _, f := range l.Facts {
-		facts = append(facts, either(f.Warning, "!", "")+f.Text)
+		facts = append(facts, either(f.Warning, "! ", "")+f.Text)
 	}
 	w.say(plain, 0, strings.Join(facts, " · "))
 	w.say(dim, 0, l.Rest)

@@ -49,23 +49,20 @@ const fps = 15
 func Run(ctx context.Context, o *Options, out io.Writer, environ []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	p := tea.NewProgram(newModel(ctx, o), tea.WithContext(ctx), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithFPS(fps),
-		tea.WithoutSignalHandler()) // the command ends ctx
+	p := tea.NewProgram(newModel(ctx, o), tea.WithOutput(out), tea.WithEnvironment(environ), tea.WithFPS(fps), tea.WithoutSignalHandler())
+	ends := context.AfterFunc(ctx, func() { p.Send(leave{}) }) // as for a signal
+	defer ends()
 	ended := make(chan error, 1)
 	go func() {
 		err := o.Feed.Run(ctx, p.Send)
 		if err != nil {
-			p.Quit()
+			p.Send(leave{})
 		}
 		ended <- err
 	}()
 	_, err := p.Run()
 	stop()
-	failed := <-ended
-	if errors.Is(err, tea.ErrProgramKilled) && !errors.Is(err, tea.ErrProgramPanic) && errors.Is(err, context.Canceled) {
-		err = nil // a signal ended it, and the terminal is as it was
-	}
-	return errors.Join(err, failed)
+	return errors.Join(err, <-ended)
 }
 
 // Print writes one frame as plain text, for outputs that can't be drawn on: it waits until everything has been read once.
@@ -105,7 +102,7 @@ func Print(ctx context.Context, o *Options, out io.Writer, width int) error {
 	}
 	stop()
 	m.width, m.height = width, m.tall()
-	text := ansi.Strip(m.View().Content)
+	text := strings.TrimRight(ansi.Strip(m.View().Content), " \n")
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
 			return errors.Join(err, <-ended)

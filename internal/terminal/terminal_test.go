@@ -381,7 +381,11 @@ func TestKeys(t *testing.T) {
 		{"a", func(s *screen) { s.is(s.last == nil, "acknowledges an alert without a gpuwhy") }},
 		{"x", func(s *screen) { s.is(s.menu == nil, "silences an alert without a gpuwhy") }},
 		{"[", func(s *screen) { s.is(s.past == nil, "goes into a past that there is not") }},
-		{"ctrl+z", func(s *screen) { s.is(s.last() == tea.Suspend(), "does not suspend") }},
+		{"ctrl+z", func(s *screen) {
+			s.is(s.last() == tea.Suspend() && s.text() == "", "does not suspend, with an empty screen")
+			s.send(tea.ResumeMsg{})
+			s.shows("20000")
+		}},
 		{"q", (*screen).quits}, {"f10", (*screen).quits}, {"ctrl+c", (*screen).quits},
 	} {
 		for code := range strings.FieldsSeq(tt.keys) {
@@ -392,7 +396,9 @@ func TestKeys(t *testing.T) {
 			s := newScreen(t, 200, 60, append(slices.Clone(eight), firing("lab"))...)
 			s.press(tt.keys)
 			tt.check(s)
-			s.fits()
+			if !s.left {
+				s.fits()
+			}
 		})
 	}
 	for _, code := range []string{"]", "{", "}", "l", "c", "left", "right"} {
@@ -431,8 +437,8 @@ func (s *screen) first(key string) {
 
 func (s *screen) quits() {
 	s.t.Helper()
-	if s.last == nil || s.last() != tea.Quit() {
-		s.t.Error("it does not quit")
+	if s.last == nil || s.last() != tea.Quit() || s.text() != "" {
+		s.t.Error("it does not quit, with an empty screen")
 	}
 }
 

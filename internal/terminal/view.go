@@ -59,8 +59,8 @@ func (m *model) View() tea.View {
 // compose is the frame, line by line.
 func (m *model) compose() []row {
 	switch {
-	case m.width == 0:
-		return nil // the size is not known yet
+	case m.width == 0, m.left:
+		return nil // nor is the size known at first
 	case m.width < leastWidth || m.height < leastHeight:
 		return m.tooSmall()
 	}
@@ -205,7 +205,7 @@ func (m *model) layers(l *client.Layers) []row {
 		if i > 0 {
 			facts.add(dim, " · ")
 		}
-		facts.add(either2(f.Warning, warn, plain), either(f.Warning, "!", "")+f.Text)
+		facts.add(either2(f.Warning, warn, plain), either(f.Warning, "! ", "")+f.Text)
 	}
 	if rest := clean(l.Rest); rest != "" && facts.width()+3+width(rest) < m.width {
 		facts.add(dim, either(len(l.Facts) > 0, " · ", "")+rest)
@@ -540,6 +540,8 @@ func noProcesses(u *client.Update, narrowed bool) string {
 // footer is the last line: what is being typed, what happened, or the keys.
 func (m *model) footer() (r row) {
 	switch {
+	case m.printed:
+		return r
 	case m.input != nil:
 		r.add(plain, " ").add(strong, m.input.label+": ").add(plain, m.input.Value())
 		return *r.fill(m.width-28).add(dim, "  Enter keeps  Esc undoes")
