@@ -118,7 +118,7 @@ func TestTopInATerminal(t *testing.T) {
 
 	w.runs("clear; NO_COLOR=1", binary, "top", "--listen", "127.0.0.1:1", "--source", "simulate:rtx-4090; echo gone $?")
 	w.awaits("desktop", "RTX 4090", "WATTS▾")
-	if colors := regexp.MustCompile(`\x1b\[[0-9;]*3[0-9]m|\x1b\[38;`).FindString(w.do("capture-pane", "-p", "-e")); colors != "" {
+	if colors := regexp.MustCompile(`\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])[;m]`).FindString(w.do("capture-pane", "-p", "-e")); colors != "" {
 		t.Errorf("with NO_COLOR there is %q", colors)
 	}
 	shell := strings.TrimSpace(w.do("list-panes", "-F", "#{pane_pid}"))

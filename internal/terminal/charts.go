@@ -147,7 +147,7 @@ func (m *model) chart(g *client.UpdateGPU, which, cells, height int, several boo
 	if several {
 		title.add(strong, fmt.Sprintf("GPU %d ", g.ID))
 	}
-	title.add(w.role, w.name).add(plain, "  ").add(either2(newest == absent, dim, plain), newest)
+	title.add(w.role, w.name).add(plain, "  ").add(roleIf(newest == absent, dim, plain), newest)
 	rows = append(rows, *title.fill(cells))
 	drawn := area(values, height-2, top)
 	for y, line := range drawn {

@@ -221,7 +221,7 @@ func (s *Server) follow(ctx context.Context, send func(tea.Msg), connected func(
 		}
 	}
 	stop(err)
-	return cmpError(<-asked, &gpu.Advice{What: "the connection to gpuwhy at " + s.client.Address() + " has ended", Try: "check that it runs", Err: err})
+	return firstError(<-asked, &gpu.Advice{What: "the connection to gpuwhy at " + s.client.Address() + " has ended", Try: "check that it runs", Err: err})
 }
 
 // again asks for alerts and machines at once.

@@ -124,7 +124,7 @@ func (m *model) escape() tea.Cmd {
 	return nil
 }
 
-// live panes are those that the frame has.
+// livePanes are the panes that the frame has.
 func (m *model) livePanes() []pane {
 	if m.shown().several && m.past == nil {
 		return []pane{machinePane, gpuPane, processPane}

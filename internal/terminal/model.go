@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/gpuwhy/gpuwhy/client"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // A pane is a part of the frame that can be selected.
@@ -255,7 +256,7 @@ func (m *model) age() string {
 	if m.lost == nil && old < m.live.late() {
 		return ""
 	}
-	return span60(old)
+	return explain.Span(old)
 }
 
 // pause holds what is shown, or shows what arrives again.

@@ -86,7 +86,7 @@ func (w *writer) fact(label, text string) {
 }
 
 func (w *writer) layers(l *client.Layers) {
-	w.say(either2(l.Broken, bad, strong), 0, either(l.Broken, "! ", "")+l.Headline)
+	w.say(roleIf(l.Broken, bad, strong), 0, either(l.Broken, "! ", "")+l.Headline)
 	var facts []string
 	for _, f := range l.Facts {
 		facts = append(facts, either(f.Warning, "! ", "")+f.Text)

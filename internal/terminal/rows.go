@@ -10,7 +10,6 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/client"
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
 // absent stands for a reading that there is not. It is no zero.
@@ -44,9 +43,6 @@ func gibi(b gpu.Bytes) string {
 	}
 	return fmt.Sprintf("%.0f", b.MiB()/1024)
 }
-
-// span60 is a duration in words, for ages that change on the screen.
-func span60(d time.Duration) string { return explain.Span(d) }
 
 // running is how long something has run, in at most six cells.
 func running(d time.Duration) string {

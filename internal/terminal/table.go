@@ -33,14 +33,14 @@ type cells struct {
 	width int
 }
 
-func one(role role, text string) []piece { return []piece{{text, role}} }
+func single(role role, text string) []piece { return []piece{{text, role}} }
 
 // value is a reading's text, dim where there is none.
 func value(role role, text string) []piece {
 	if text == absent {
 		role = dim
 	}
-	return one(role, text)
+	return single(role, text)
 }
 
 // A table is columns that fit a width.
@@ -105,7 +105,7 @@ func widthOf(pieces []piece) (n int) {
 }
 
 // header is the line with the titles. at has the columns' places, for the mouse.
-func (t *table[T]) header(m *model, focused bool) (line row, at []place2) {
+func (t *table[T]) header(m *model, focused bool) (line row, at []titlePlace) {
 	line.add(plain, " ")
 	x := 1
 	for i, c := range t.columns {
@@ -123,7 +123,7 @@ func (t *table[T]) header(m *model, focused bool) (line row, at []place2) {
 		}
 		w := t.widths[i]
 		line.add(role, fit(title, w, c.right))
-		at = append(at, place2{x, x + w, c.sort})
+		at = append(at, titlePlace{x, x + w, c.sort})
 		if i < len(t.columns)-1 {
 			line.add(plain, strings.Repeat(" ", gap))
 		}
@@ -132,8 +132,8 @@ func (t *table[T]) header(m *model, focused bool) (line row, at []place2) {
 	return line, at
 }
 
-// place2 is where a column's title is.
-type place2 struct {
+// titlePlace is where a column's title is.
+type titlePlace struct {
 	from, to int
 	sort     *order
 }
@@ -234,8 +234,8 @@ func name(product string) string {
 
 // gpuColumns are the columns of the table of GPUs. The narrowest terminal has room for those of rank 0.
 var gpuColumns = []column[*client.UpdateGPU]{
-	{title: "GPU", least: 3, most: 3, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(strong, strconv.Itoa(g.ID)) }},
-	{title: "NAME", least: 10, most: 22, rank: 3, cell: func(_ *cells, g *client.UpdateGPU) []piece { return one(plain, name(g.Name)) }},
+	{title: "GPU", least: 3, most: 3, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece { return single(strong, strconv.Itoa(g.ID)) }},
+	{title: "NAME", least: 10, most: 22, rank: 3, cell: func(_ *cells, g *client.UpdateGPU) []piece { return single(plain, name(g.Name)) }},
 	{title: "UTIL", least: 6, most: 20, right: true, cell: func(c *cells, g *client.UpdateGPU) []piece {
 		share := gpu.Map(number(g.Utilization.GPU), func(v float64) float64 { return v / 100 })
 		return withBar(c, good, doubtful(g, "utilization.gpu_percent", shown(g.Utilization.GPU, percent)), 5, share)
@@ -251,7 +251,7 @@ var gpuColumns = []column[*client.UpdateGPU]{
 	{title: "TEMP", least: 6, most: 6, right: true, cell: func(_ *cells, g *client.UpdateGPU) []piece {
 		text := doubtful(g, "temperature.current_celsius", shown(g.Temperature.GPU, celsius))
 		if hot(g) {
-			return one(bad, "!"+text)
+			return single(bad, "!"+text)
 		}
 		return value(plain, text)
 	}},
@@ -267,7 +267,7 @@ var gpuColumns = []column[*client.UpdateGPU]{
 	}},
 	{title: "FAN", least: 6, most: 6, right: true, rank: 1, cell: func(_ *cells, g *client.UpdateGPU) []piece {
 		if n, known := g.FanCount.Get(); known && n == 0 {
-			return one(dim, "none")
+			return single(dim, "none")
 		}
 		return value(plain, doubtful(g, "fan_speed_percent", shown(g.FanSpeedPercent, percent)))
 	}},
@@ -278,15 +278,15 @@ var gpuColumns = []column[*client.UpdateGPU]{
 		if !g.PCIe.Generation.Present() || !g.PCIe.Width.Present() {
 			return value(plain, absent)
 		}
-		return one(plain, fmt.Sprintf("%d.0 ×%d", g.PCIe.Generation.Or(0), g.PCIe.Width.Or(0)))
+		return single(plain, fmt.Sprintf("%d.0 ×%d", g.PCIe.Generation.Or(0), g.PCIe.Width.Or(0)))
 	}},
 	{title: "UTIL 5 MIN", least: 10, most: 30, rank: 4, cell: spark(utilization, good)},
 	{title: "TEMP 5 MIN", least: 20, most: 30, rank: 8, cell: spark(temperature, heat)},
 	{title: "WHY", least: 30, want: 56, most: 70, rank: 7, cell: func(_ *cells, g *client.UpdateGPU) []piece {
 		if g.Broken && g.State == string(gpu.StateOK) { // others say so in words
-			return one(bad, "! "+g.Headline)
+			return single(bad, "! "+g.Headline)
 		}
-		return one(dim, g.Headline)
+		return single(dim, g.Headline)
 	}},
 }
 
@@ -302,7 +302,7 @@ func spark(metric metric, role role) func(*cells, *client.UpdateGPU) []piece {
 		k := c.m.shown()
 		points := k.series[[2]string{g.Node, g.UUID}]
 		values := columns(points, metric, c.m.end(), sparkSpan, c.width*dotColumns, k.usual)
-		return one(role, area(values, 1, edge(metric, g))[0])
+		return single(role, area(values, 1, edge(metric, g))[0])
 	}
 }
 
@@ -342,14 +342,14 @@ func by(o order) *order { return &o }
 var processColumns = []column[*entry]{
 	{title: "PID", least: 7, most: 7, right: true, sort: by(byPID), cell: func(_ *cells, e *entry) []piece {
 		if e.group != "" {
-			return one(dim, strconv.Itoa(e.count)+"×")
+			return single(dim, strconv.Itoa(e.count)+"×")
 		}
-		return one(plain, strconv.Itoa(e.process.PID))
+		return single(plain, strconv.Itoa(e.process.PID))
 	}},
 	{title: "USER", least: 8, most: 14, sort: by(byUser), cell: func(_ *cells, e *entry) []piece {
 		switch {
 		case e.group != "" && e.depth == 0:
-			return one(strong, e.group)
+			return single(strong, e.group)
 		case e.depth > 0:
 			return nil
 		}
@@ -358,13 +358,13 @@ var processColumns = []column[*entry]{
 	{title: "WHERE", least: 12, most: 30, rank: 3, sort: by(byPlace), cell: func(c *cells, e *entry) []piece {
 		switch {
 		case e.group != "" && e.depth == 1:
-			return one(strong, "└ "+e.group)
+			return single(strong, "└ "+e.group)
 		case c.m.tree && e.group == "" && e.depth == 2, e.group != "":
 			return nil
 		}
 		return value(plain, cmp.Or(place(e.process), absent))
 	}},
-	{title: "GPU", least: 5, most: 12, right: true, sort: by(byGPU), cell: func(_ *cells, e *entry) []piece { return one(plain, indexes(e.gpus)) }},
+	{title: "GPU", least: 5, most: 12, right: true, sort: by(byGPU), cell: func(_ *cells, e *entry) []piece { return single(plain, indexes(e.gpus)) }},
 	{title: "MEMORY", least: 8, most: 9, right: true, sort: by(byMemory), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.memory, size)) }},
 	{title: "GPU %", least: 6, most: 6, right: true, rank: 2, sort: by(byUse), cell: func(_ *cells, e *entry) []piece {
 		if e.group != "" {
@@ -395,41 +395,41 @@ var processColumns = []column[*entry]{
 		if e.group != "" {
 			return nil
 		}
-		return one(dim, e.process.Type)
+		return single(dim, e.process.Type)
 	}},
 	{title: "COMMAND", least: 8, want: 48, most: 400, rank: 4, sort: by(byCommand), cell: func(c *cells, e *entry) []piece {
 		switch {
 		case e.group != "":
 			return nil
 		case c.width < 30: // a path would say nothing
-			return one(plain, e.program())
+			return single(plain, e.program())
 		}
-		return one(plain, e.command())
+		return single(plain, e.command())
 	}},
 }
 
 // machineColumns are the columns of the table of machines.
 var machineColumns = []column[*client.Machine]{
-	{title: "MACHINE", least: 20, most: 32, cell: func(_ *cells, c *client.Machine) []piece { return one(strong, c.Node) }},
-	{title: "CLUSTER", least: 10, most: 20, rank: 6, cell: func(_ *cells, c *client.Machine) []piece { return one(dim, c.Cluster) }},
+	{title: "MACHINE", least: 20, most: 32, cell: func(_ *cells, c *client.Machine) []piece { return single(strong, c.Node) }},
+	{title: "CLUSTER", least: 10, most: 20, rank: 6, cell: func(_ *cells, c *client.Machine) []piece { return single(dim, c.Cluster) }},
 	{title: "STATE", least: 9, most: 9, cell: func(_ *cells, c *client.Machine) []piece {
 		switch c.State {
 		case "broken", "unread":
-			return one(bad, "! "+c.State)
+			return single(bad, "! "+c.State)
 		case "silent":
-			return one(warn, "? silent")
+			return single(warn, "? silent")
 		case "loud":
-			return one(warn, "! loud")
+			return single(warn, "! loud")
 		case "busy":
-			return one(good, "  busy")
+			return single(good, "  busy")
 		}
-		return one(dim, "  "+c.State)
+		return single(dim, "  "+c.State)
 	}},
 	{title: "BUSY", least: 7, most: 7, right: true, rank: 1, cell: func(_ *cells, c *client.Machine) []piece {
 		if c.SilentSince != "" {
 			return value(dim, absent)
 		}
-		return one(plain, fmt.Sprintf("%d of %d", c.Busy, c.Devices))
+		return single(plain, fmt.Sprintf("%d of %d", c.Busy, c.Devices))
 	}},
 	{title: "UTIL", least: 6, most: 16, right: true, rank: 4, cell: func(cs *cells, c *client.Machine) []piece {
 		return withBar(cs, good, shown(c.Utilization, percent), 5, gpu.Map(number(c.Utilization), func(v float64) float64 { return v / 100 }))
@@ -441,11 +441,11 @@ var machineColumns = []column[*client.Machine]{
 		return value(plain, shown(c.PowerDraw, watts))
 	}},
 	{title: "WHY", least: 10, want: 60, most: 400, rank: 5, cell: func(_ *cells, c *client.Machine) []piece {
-		return one(either2(c.Broken, plain, dim), c.Headline)
+		return single(roleIf(c.Broken, plain, dim), c.Headline)
 	}},
 }
 
-func either2(is bool, a, b role) role {
+func roleIf(is bool, a, b role) role {
 	if is {
 		return a
 	}

@@ -97,7 +97,7 @@ func Print(ctx context.Context, o *Options, out io.Writer, width int) error {
 				return errors.Join(m.lost, <-ended)
 			}
 		case err := <-ended:
-			return cmpError(err, context.Cause(ctx))
+			return firstError(err, context.Cause(ctx))
 		}
 	}
 	stop()
@@ -111,7 +111,8 @@ func Print(ctx context.Context, o *Options, out io.Writer, width int) error {
 	return <-ended
 }
 
-func cmpError(first, second error) error {
+// firstError is the first of two errors that there is.
+func firstError(first, second error) error {
 	if first != nil {
 		return first
 	}

@@ -26,8 +26,8 @@ type hits map[int]hit
 
 type hit struct {
 	pane    pane
-	key     string   // of the row; empty: it is a header
-	columns []place2 // of a header
+	key     string       // of the row; empty: it is a header
+	columns []titlePlace // of a header
 }
 
 // View implements [tea.Model]. It draws again only if something has changed.
@@ -205,7 +205,7 @@ func (m *model) layers(l *client.Layers) []row {
 		if i > 0 {
 			facts.add(dim, " · ")
 		}
-		facts.add(either2(f.Warning, warn, plain), either(f.Warning, "! ", "")+f.Text)
+		facts.add(roleIf(f.Warning, warn, plain), either(f.Warning, "! ", "")+f.Text)
 	}
 	if rest := clean(l.Rest); rest != "" && facts.width()+3+width(rest) < m.width {
 		facts.add(dim, either(len(l.Facts) > 0, " · ", "")+rest)
@@ -303,7 +303,7 @@ type section struct {
 	pane   pane
 	top    []row // above the rows
 	header int   // which of top has the titles of columns; -1: none
-	places []place2
+	places []titlePlace
 	keys   []string
 	line   func(i int) row
 	least  int // rows that it should have at least
