@@ -97,7 +97,7 @@ func TestTopInATerminal(t *testing.T) {
 	w.awaits("certainty", "GPU 0  NVIDIA H100")
 	w.types("q")
 	w.do("resize-window", "-x", "200", "-y", "60")
-	wide := w.awaits("WHY", "COMMAND", "GPU 7 utilization")
+	wide := w.awaits("WHY", "COMMAND", "GPU 7 utilization", "Tab Pane")
 	if lines := strings.Split(strings.TrimRight(wide, "\n"), "\n"); len(lines) != 60 {
 		t.Errorf("%d lines in a window of 200×60:\n%s", len(lines), wide)
 	}
