@@ -145,7 +145,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case leave:
 		cmd = m.leave(tea.Quit)
-	case tea.ResumeMsg:
+	case tea.SuspendMsg, tea.ResumeMsg: // after it; the first also comes where nothing can be suspended
 		m.left = false
 	case pastAnswer:
 		cmd = m.arrived(msg)

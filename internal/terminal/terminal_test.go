@@ -379,7 +379,7 @@ func TestKeys(t *testing.T) {
 		{"[", func(s *screen) { s.is(s.past == nil, "goes into a past that there is not") }},
 		{"ctrl+z", func(s *screen) {
 			s.is(s.last() == tea.Suspend() && s.text() == "", "does not suspend, with an empty screen")
-			s.send(tea.ResumeMsg{})
+			s.send(tea.SuspendMsg{})
 			s.shows("20000")
 		}},
 		{"q", (*screen).quits}, {"f10", (*screen).quits}, {"ctrl+c", (*screen).quits},

@@ -109,8 +109,8 @@ func (r *row) render(l *looks, cells int) string {
 	left := cells
 	put := func(text string, role role) {
 		style := l[role]
-		if r.selected {
-			style = style.Reverse(role != mark)
+		if r.selected { // in one color
+			style = lipgloss.NewStyle().Reverse(true).Bold(style.GetBold())
 		}
 		if role == plain && !r.selected {
 			b.WriteString(text)
