@@ -131,10 +131,10 @@ func (o *Own) send(f *insight.Fleet, send func(tea.Msg)) {
 
 // ignoreEnd is nil for an error that only says that ctx has ended.
 func ignoreEnd(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Server is a [Feed] from a running gpuwhy.
@@ -159,19 +159,15 @@ const (
 // Run implements [Feed].
 func (s *Server) Run(ctx context.Context, send func(tea.Msg)) error {
 	wait := waitFirst
-	for {
-		err := s.follow(ctx, send, func() { wait = waitFirst })
-		if ctx.Err() != nil {
-			return nil
-		}
-		send(lost{err})
+	for ctx.Err() == nil {
+		send(lost{s.follow(ctx, send, func() { wait = waitFirst })})
 		select {
 		case <-time.After(wait/2 + rand.N(wait)): //nolint:gosec // spreads the load
 		case <-ctx.Done():
-			return nil
 		}
 		wait = min(2*wait, waitMost)
 	}
+	return nil
 }
 
 // follow sends what arrives over one connection, until it ends. connected is called once it works.

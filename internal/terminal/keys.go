@@ -289,12 +289,11 @@ type done struct {
 	err  error
 }
 
-func (m *model) acted(d done) tea.Cmd {
+func (m *model) acted(d done) {
 	m.note(d.text)
 	if d.err != nil {
 		m.note("! " + words(d.err))
 	}
-	return nil
 }
 
 // mayAct reports whether gpuwhy lets this person act on an alert. It decides again when they do.

@@ -148,9 +148,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.SuspendMsg, tea.ResumeMsg: // after it; the first also comes where nothing can be suspended
 		m.left = false
 	case pastAnswer:
-		cmd = m.arrived(msg)
+		m.arrived(msg)
 	case done:
-		cmd = m.acted(msg)
+		m.acted(msg)
 	default:
 		m.receive(msg)
 		m.drawn = before && (m.past != nil || m.frozen != nil) && m.page == nil // the frame shows something else
@@ -344,7 +344,7 @@ func (m *model) choice(key string) tea.Cmd {
 // matches reports whether a text has all the words of a filter.
 func matches(filter string, texts ...string) bool {
 	all := strings.ToLower(strings.Join(texts, " "))
-	for _, word := range strings.Fields(strings.ToLower(filter)) {
+	for word := range strings.FieldsSeq(strings.ToLower(filter)) {
 		if !strings.Contains(all, word) {
 			return false
 		}

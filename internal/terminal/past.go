@@ -18,7 +18,6 @@ type pastView struct {
 	err      error  // why it is not known
 	sentence string // what happened in the span that was named
 	chapters []client.PastChapter
-	zone     *time.Location
 }
 
 func newPastView(node string, at time.Time) *pastView {
@@ -115,10 +114,10 @@ func answered[A any](ask func(client.Request) ([]byte, error), call client.Call[
 }
 
 // arrived takes in an answer, unless another time was asked for since.
-func (m *model) arrived(a pastAnswer) tea.Cmd {
+func (m *model) arrived(a pastAnswer) {
 	p := m.past
 	if p != a.of {
-		return nil
+		return
 	}
 	if a.story != nil {
 		p.sentence, p.chapters = a.story.Sentence, a.story.Chapters
@@ -127,11 +126,11 @@ func (m *model) arrived(a pastAnswer) tea.Cmd {
 		}
 	}
 	if !p.at.Equal(a.at) {
-		return nil
+		return
 	}
 	p.err = a.err
 	if a.moment == nil {
-		return nil
+		return
 	}
 	then := &a.moment.Then
 	p.node = then.Node
@@ -140,7 +139,6 @@ func (m *model) arrived(a pastAnswer) tea.Cmd {
 		p.then.series.stored(a.before)
 		p.then.usual = time.Duration(a.before.Step * float64(time.Second))
 	}
-	return nil
 }
 
 // chapterMenu lists what happened, to jump to.

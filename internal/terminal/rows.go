@@ -312,10 +312,10 @@ func indexes(list []int) string {
 		for j+1 < len(list) && list[j+1] == list[j]+1 {
 			j++
 		}
-		switch {
-		case j == i:
+		switch j {
+		case i:
 			parts = append(parts, strconv.Itoa(list[i]))
-		case j == i+1:
+		case i + 1:
 			parts = append(parts, strconv.Itoa(list[i]), strconv.Itoa(list[j]))
 		default:
 			parts = append(parts, strconv.Itoa(list[i])+"–"+strconv.Itoa(list[j]))

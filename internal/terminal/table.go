@@ -316,7 +316,8 @@ func edge(metric metric, g *client.UpdateGPU) float64 {
 
 // gpuNote is what stands in place of readings of a GPU that has none; nil if it has.
 func gpuNote(g *client.UpdateGPU, silent bool, zone *time.Location) []piece {
-	role, what := bad, ""
+	var what string
+	role := bad
 	switch {
 	case silent:
 		return nil // the machine says so
@@ -336,17 +337,15 @@ func gpuNote(g *client.UpdateGPU, silent bool, zone *time.Location) []piece {
 	return []piece{{what, role}}
 }
 
-func by(o order) *order { return &o }
-
 // processColumns are the columns of the table of processes.
 var processColumns = []column[*entry]{
-	{title: "PID", least: 7, most: 7, right: true, sort: by(byPID), cell: func(_ *cells, e *entry) []piece {
+	{title: "PID", least: 7, most: 7, right: true, sort: new(byPID), cell: func(_ *cells, e *entry) []piece {
 		if e.group != "" {
 			return single(dim, strconv.Itoa(e.count)+"×")
 		}
 		return single(plain, strconv.Itoa(e.process.PID))
 	}},
-	{title: "USER", least: 8, most: 14, sort: by(byUser), cell: func(_ *cells, e *entry) []piece {
+	{title: "USER", least: 8, most: 14, sort: new(byUser), cell: func(_ *cells, e *entry) []piece {
 		switch {
 		case e.group != "" && e.depth == 0:
 			return single(strong, e.group)
@@ -355,7 +354,7 @@ var processColumns = []column[*entry]{
 		}
 		return value(plain, cmp.Or(e.user(), absent))
 	}},
-	{title: "WHERE", least: 12, most: 30, rank: 3, sort: by(byPlace), cell: func(c *cells, e *entry) []piece {
+	{title: "WHERE", least: 12, most: 30, rank: 3, sort: new(byPlace), cell: func(c *cells, e *entry) []piece {
 		switch {
 		case e.group != "" && e.depth == 1:
 			return single(strong, "└ "+e.group)
@@ -364,16 +363,16 @@ var processColumns = []column[*entry]{
 		}
 		return value(plain, cmp.Or(place(e.process), absent))
 	}},
-	{title: "GPU", least: 5, most: 12, right: true, sort: by(byGPU), cell: func(_ *cells, e *entry) []piece { return single(plain, indexes(e.gpus)) }},
-	{title: "MEMORY", least: 8, most: 9, right: true, sort: by(byMemory), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.memory, size)) }},
-	{title: "GPU %", least: 6, most: 6, right: true, rank: 2, sort: by(byUse), cell: func(_ *cells, e *entry) []piece {
+	{title: "GPU", least: 5, most: 12, right: true, sort: new(byGPU), cell: func(_ *cells, e *entry) []piece { return single(plain, indexes(e.gpus)) }},
+	{title: "MEMORY", least: 8, most: 9, right: true, sort: new(byMemory), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.memory, size)) }},
+	{title: "GPU %", least: 6, most: 6, right: true, rank: 2, sort: new(byUse), cell: func(_ *cells, e *entry) []piece {
 		if e.group != "" {
 			return nil
 		}
 		return value(plain, shown(e.use, percent))
 	}},
-	{title: "WATTS", least: 6, most: 7, right: true, rank: 1, sort: by(byWatts), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.power, watts)) }},
-	{title: "TIME", least: 6, most: 6, right: true, rank: 5, sort: by(byTime), cell: func(_ *cells, e *entry) []piece {
+	{title: "WATTS", least: 6, most: 7, right: true, rank: 1, sort: new(byWatts), cell: func(_ *cells, e *entry) []piece { return value(plain, shown(e.power, watts)) }},
+	{title: "TIME", least: 6, most: 6, right: true, rank: 5, sort: new(byTime), cell: func(_ *cells, e *entry) []piece {
 		if e.group != "" {
 			return nil
 		}
@@ -397,7 +396,7 @@ var processColumns = []column[*entry]{
 		}
 		return single(dim, e.process.Type)
 	}},
-	{title: "COMMAND", least: 8, want: 48, most: 400, rank: 4, sort: by(byCommand), cell: func(c *cells, e *entry) []piece {
+	{title: "COMMAND", least: 8, want: 48, most: 400, rank: 4, sort: new(byCommand), cell: func(c *cells, e *entry) []piece {
 		switch {
 		case e.group != "":
 			return nil

@@ -445,8 +445,8 @@ func TestMouse(t *testing.T) {
 	at := func(text string) (x, y int) {
 		t.Helper()
 		for y, line := range strings.Split(s.text(), "\n") {
-			if n := strings.Index(line, text); n >= 0 {
-				return width(line[:n]), y
+			if before, _, found := strings.Cut(line, text); found {
+				return width(before), y
 			}
 		}
 		t.Fatalf("%q is not in\n%s", text, s.text())
