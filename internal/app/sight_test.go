@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"html"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -441,6 +443,35 @@ func TestActingWithinAScope(t *testing.T) {
 	}
 	if silenced := book.Silences(time.Now()); slices.ContainsFunc(silenced, func(x alert.Silence) bool { return x.By == "ann" && x.Node != seenNode }) {
 		t.Errorf("a silence reaches further: %+v", silenced)
+	}
+}
+
+// The list of machines says on which of them whoever asks may act, and has none that they may not see.
+func TestMachinesSayWhoMayActOnThem(t *testing.T) {
+	a := shared(t)
+	operator := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything, Scope: "label:rack=r12"}
+	reader, limited, all := operator, operator, operator
+	reader.Access, reader.Scope, all.Scope = auth.Read, "", ""
+	limited.Audience = auth.NewAudience("label:rack=r12", auth.Shown)
+	for _, tt := range []struct {
+		who  auth.Principal
+		want map[string]bool
+	}{
+		{operator, map[string]bool{seenNode: true, hiddenNode: false}}, {reader, map[string]bool{seenNode: false, hiddenNode: false}},
+		{limited, map[string]bool{seenNode: true}}, {all, map[string]bool{seenNode: true, hiddenNode: true}},
+	} {
+		_, body := asks(t, a, tt.who)(http.MethodGet, "/api/machines", "")
+		var list contract.Machines
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		got := map[string]bool{}
+		for _, m := range list.Machines {
+			got[m.Node] = m.MayOperate
+		}
+		if !maps.Equal(got, tt.want) {
+			t.Errorf("%v %q may act on %v, want %v", tt.who.Access, tt.who.Scope, got, tt.want)
+		}
 	}
 }
 
