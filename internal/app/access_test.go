@@ -55,6 +55,7 @@ var actionsNeed = map[string]string{
 	"dismissAlert": "operate", "silenceAlert": "operate", "silenceAlerts": "operate", "endSilence": "operate", "testTarget": "operate", "alert": "operate",
 	"refresh": "read",
 	"addUser": "administer", "changeUser": "administer", "removeUser": "administer", "resetUser": "administer",
+	"showCommands": "administer", "hideCommands": "administer",
 	"endSessions": "own", "endSession": "own", "addToken": "own", "removeToken": "own",
 }
 

@@ -199,6 +199,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	kit := serve.NewKit(serve.Settings{
 		Monitor: a.viewers.current(), Hub: a.Hub, Live: a.viewers.live, Address: opt.Address, Clock: opt.Clock, Log: log,
 	})
+	a.viewers.known = kit.Known
 	a.parts = append(a.parts, a.sites(kit, &opt, exporter)...)
 
 	var actions []action.Action

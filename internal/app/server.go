@@ -74,7 +74,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	}
 	secure := Find[*certs.Room](a)
 	if secure != nil {
-		cfg.Proven = secure.Proven
+		cfg.Proven, cfg.HSTS = secure.Proven, secure.HSTS()
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {

@@ -83,5 +83,5 @@ func (s *Site) forecasts(w http.ResponseWriter, r *http.Request) error {
 		parts = slices.Collect(f.Parts())
 	}
 	now := s.Kit.Clock.Now().In(time.Local) //nolint:gosmopolitan // people's own hours are meant
-	return serve.FreshJSON(w, r, contract.NewForecasts(s.Kit.Monitor.Of(f), f, parts, s.outlook, now))
+	return serve.FreshJSON(w, r, contract.NewForecasts(s.Kit.MonitorFor(r.Context()).Of(f), f, parts, s.outlook, now))
 }

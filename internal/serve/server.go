@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -33,6 +34,9 @@ type Config struct {
 	Identifier Identifier
 	// Proven reports whether everybody's browser accepts the certificate for a name; nil: for none.
 	Proven func(host string) bool
+	// HSTS is for how long browsers that were at a proven name, at the usual port of TLS, use nothing but TLS for it; 0: they forget that
+	// they were told so.
+	HSTS time.Duration
 	// SignIn is the path of the page to sign in, below the base path, to which browsers are led that ask for more than anyone may see;
 	// empty: there is none. It gets the path that was asked for as its parameter "to".
 	SignIn string

@@ -139,7 +139,8 @@ type Rig struct {
 	Flush   func(context.Context) error
 	Noticed func(*http.Request)
 	Proven  func(host string) bool // nil: no certificate is
-	Pages   serve.Pages            // nil: those of the program
+	HSTS    time.Duration
+	Pages   serve.Pages // nil: those of the program
 	Clock   clock.Clock
 	Log     *slog.Logger
 	// Routes are further ones. It may be nil.
@@ -230,7 +231,7 @@ func (rig *Rig) Make() (*serve.Server, *Sites, error) {
 	room := &alerts.Room{Book: book, Newest: rig.Newest, Now: time.Now}
 	cfg := serve.Config{
 		Pages: pages, Actions: action.NewDesk(action.Log{Logger: slog.New(slog.DiscardHandler)}, room.Actions()...),
-		Keeper: rigged{rig}, Watch: rigged{rig}, Proven: rig.Proven,
+		Keeper: rigged{rig}, Watch: rigged{rig}, Proven: rig.Proven, HSTS: rig.HSTS,
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	return s, &Sites{shown, kept, foreseen, machines, alerted}, err
