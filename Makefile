@@ -17,7 +17,7 @@ export GOFLAGS
 override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: vulnerabilities build run demo demo-fleet gallery screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
+.PHONY: vulnerabilities build run demo demo-fleet gallery site screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -25,8 +25,8 @@ build: ## build bin/gpuwhy
 run: build ## build and start; the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' passes flags)
 	exec $(BIN)/gpuwhy $(ARGS)
 
-demo: build ## start with a simulated machine, to look around without a GPU
-	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
+demo: build ## start with a simulated machine that has 15 minutes of past, to look around without a GPU (ARGS='--listen 127.0.0.1:8004' passes flags)
+	exec tools/demo $(BIN)/gpuwhy $(ARGS)
 
 demo-fleet: build ## start a hub and three simulated machines that join it, to look around a fleet (ARGS='--listen 127.0.0.1:8003' passes flags to the hub)
 	exec tools/demo-fleet $(BIN)/gpuwhy $(ARGS)
@@ -34,6 +34,10 @@ demo-fleet: build ## start a hub and three simulated machines that join it, to l
 gallery: ## show every component of the page in every state, with made-up values
 	$(GO) build -o $(BIN)/gpuwhy-gallery ./cmd/gpuwhy-gallery
 	exec $(BIN)/gpuwhy-gallery $(ARGS)
+
+site: ## write the guide as a folder of files, bin/site
+	@rm -rf $(BIN)/site
+	$(GO) run ./cmd/gpuwhy-guide -version '$(VERSION)' $(BIN)/site
 
 screenshots: needs-chromium ## retake the pictures in docs/screenshots
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots

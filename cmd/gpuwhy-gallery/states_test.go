@@ -173,6 +173,13 @@ var arrived = map[string]string{
 	"api":            `d.querySelector("rapi-doc") !== null`,
 	"reference":      `d.querySelectorAll("section").length > 5`,
 	"events":         `d.querySelectorAll("section").length > 3`,
+
+	"guide":         `d.querySelectorAll(".guide-home section").length > 5`,
+	"guide-page":    `d.querySelectorAll(".prose table").length > 1 && d.querySelector(".code > .copy").textContent === "Copy" && d.querySelector(".guide-pages [aria-current]").textContent === "Alerts"`,
+	"guide-picture": `d.querySelector(".prose img").naturalWidth > 1000`,
+	"guide-tables":  `d.querySelectorAll(".prose table").length > 3`,
+	"guide-found":   `d.querySelectorAll("#guide-results mark").length > 10`,
+	"guide-nothing": `d.getElementById("guide-count").textContent.includes("Try fewer")`,
 }
 
 const (

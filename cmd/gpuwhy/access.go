@@ -169,7 +169,7 @@ func (u *undecided) Lines() []string {
 	}
 	return append(lines,
 		"  people sign in with an account that you make now: run 'gpuwhy user add NAME --role administrator', with the same --state-dir",
-		"  people sign in elsewhere: name a provider with --oidc-issuer, or a proxy that signs people in with --proxy-sign-in and --trusted-proxy (docs/access.md)")
+		"  people sign in elsewhere: name a provider with --oidc-issuer, or a proxy that signs people in with --proxy-sign-in and --trusted-proxy (the guide, at /guide/access)")
 }
 
 // checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server. It changes no file.

@@ -63,6 +63,7 @@ var actionsNeed = map[string]string{
 var (
 	routesOpen = []string{
 		"GET /health", "GET /health/live", "GET /health/ready", "GET /api/health", "GET /manifest.webmanifest",
+		"GET /guide", "GET /guide/{page...}", "GET /guide/search",
 		"GET /sign-in", "POST /sign-in", "GET /sign-in/code", "POST /sign-in/code", "POST /sign-in/passkey/begin", "POST /sign-in/passkey", "POST /sign-out",
 		"GET /sign-in/with/{provider}", "GET /sign-in/with/{provider}/callback", "GET /sign-in/with/{provider}/end",
 		"GET /setup", "POST /setup", "GET /reset", "POST /reset",

@@ -81,7 +81,7 @@ func (s *Site) ownRoutes() []serve.Route {
 	}
 	parts := serve.Fresh("The parts.", contract.MonitorHealth{}, "health")
 	metrics := serve.Read("/metrics", serve.Plain(s.scrape(s.Metrics)), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
-		apidoc.Text("Text format, or OpenMetrics if Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
+		apidoc.Text("Text format, or OpenMetrics if Accept asks for it. The guide lists all names, at /guide/metrics."), apidoc.Fresh{},
 		serve.Typed("text/plain", "The metrics."), serve.Typed("application/openmetrics-text", "")).ProgramOnly()
 	metrics.Needs = auth.Metrics
 	if s.OpenMetrics {

@@ -123,8 +123,8 @@ func (s *Server) ownRoutes() []Route {
 		OpenPage("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
 		OpenPage("/robots.txt", Constant(typeText, []byte(robots))),
 		Page("/docs", s.docsPage()),
-		Page("/docs/events", rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
-		Page("/redoc", rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
+		Page("/docs/events", Rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
+		Page("/redoc", Rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
 		{Method: http.MethodGet, Path: "/ws", Needs: auth.Read, Answer: s.socket}, // AsyncAPI describes it
 
 		Read("/openapi.json", once(s.openAPI), contract.ClientDocuments, "getOpenAPI", "Get this document", Typed(typeJSON, "OpenAPI 3.1.")),

@@ -31,6 +31,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/guide"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/now"
 	"github.com/gpuwhy/gpuwhy/internal/past"
@@ -221,6 +222,7 @@ func (rig *Rig) Make() (*serve.Server, *Sites, error) {
 	routes := slices.Concat(shown.Routes(), kept.Routes(), foreseen.Routes(), machines.Routes(), alerted.Routes())
 	audited := &audit.Site{Kit: kit, Shell: shown, Record: entries{}, Looked: func(context.Context, string) error { return nil }}
 	routes = append(routes, audited.Routes()...)
+	routes = append(routes, (&guide.Site{Kit: kit, Asset: shown.URL}).Routes()...)
 	if rig.Routes != nil {
 		routes = append(routes, rig.Routes(kit)...)
 	}
