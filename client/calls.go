@@ -79,6 +79,9 @@ func GetSnapshot(node string) Call[Update] {
 	return get[Update]("/api/gpu/metrics", given("node", node))
 }
 
+// ListMachines requests the machines in short, the worst first.
+func ListMachines() Call[Machines] { return get[Machines]("/api/machines", nil) }
+
 // GetDevice requests one GPU of the newest snapshot.
 func GetDevice(gpu string) Call[OneGPU] { return get[OneGPU]("/api/gpu/metrics"+segment(gpu), nil) }
 

@@ -56,6 +56,8 @@ type (
 	Instance              = contract.Instance
 	Layers                = contract.Layers
 	Link                  = contract.Link
+	Machine               = contract.Machine
+	Machines              = contract.Machines
 	Memory                = contract.Memory
 	MemoryHealth          = contract.MemoryHealth
 	Modes                 = contract.Modes

@@ -46,7 +46,7 @@ func TestAnswersHavePublicNames(t *testing.T) {
 		}
 	}
 	for _, typ := range []any{
-		Summary{}, Update{}, OneGPU{}, Recent{}, Why{}, OneWhy{}, MonitorHealth{}, PastWhy{}, History{}, PastReadings{}, PastSessions{}, PastUsage{}, PastCauses{},
+		Summary{}, Machines{}, Update{}, OneGPU{}, Recent{}, Why{}, OneWhy{}, MonitorHealth{}, PastWhy{}, History{}, PastReadings{}, PastSessions{}, PastUsage{}, PastCauses{},
 		PastEvents{}, PastMoment{}, Forecasts{}, PastSize{}, Alerts{}, AlertRules{}, Silences{}, Alert{}, Silence{}, SilenceRequest{}, SilenceSpan{}, Note{}, GPUStatus{},
 		Account{}, Users{}, AddedUser{}, UserRequest{}, UserChange{}, Tokens{}, AddedToken{}, TokenRequest{}, ShownCommands{}, Sessions{}, Audit{}, AuditCheck{},
 	} {

@@ -17,7 +17,7 @@ import (
 
 // askingCommands are all commands that ask a gpuwhy at an address.
 var askingCommands = [][]string{
-	{"past"}, {"sessions"}, {"usage"}, {"sessions", "--csv"}, {"why"}, {"why", "--watch", "0"}, {"history", "size"}, {"history", "export", "readings"},
+	{"past"}, {"sessions"}, {"usage"}, {"sessions", "--csv"}, {"why"}, {"why", "--watch", "0"}, {"top"}, {"history", "size"}, {"history", "export", "readings"},
 	{"history", "export", "events", "--json"},
 }
 

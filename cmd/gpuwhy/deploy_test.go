@@ -33,7 +33,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
 	variable := regexp.MustCompile(`GPUWHY_[A-Z_]+`)
 	for _, name := range []string{
-		"", "serve", "snapshot", "why", "healthcheck", "capture", "past", "sessions", "usage",
+		"", "serve", "snapshot", "why", "top", "healthcheck", "capture", "past", "sessions", "usage",
 		"history size", "history export", "history compact", "history check",
 		"agent", "hub", "record", "fleet join-command", "fleet list", "fleet remove",
 		"do acknowledge", "do acknowledge-several", "do silence", "do silence-several", "do silence-matching",
@@ -58,7 +58,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 		known[name] = true
 	}
 	for _, name := range []string{
-		"Dockerfile", "README.md", "docs/commands.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "docs/access.md", "docs/security.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
+		"Dockerfile", "README.md", "docs/commands.md", "docs/terminal.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "docs/access.md", "docs/security.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
 		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf", "deploy/nginx/gpuwhy-signed-in.conf",
 	} {
 		text := readTop(t, name)

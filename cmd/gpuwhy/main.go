@@ -46,6 +46,7 @@ var commands = []topCommand{
 	{"hub", "Show the machines of a fleet; read no GPU here.", blank[hubCommand]},
 	{"record", "Store the past of a fleet (--fleet) in one database (--history). Several recorders share the work.", blank[recordCommand]},
 	{"snapshot", "Read every GPU once and print it.", blank[snapshotCommand]},
+	{"top", "Show live in the terminal why the fans run, the GPUs and the processes on them.", blank[terminalCommand]},
 	{"why", "Say why the fan runs, and show the figures behind it: from a running gpuwhy, or from a few seconds of readings.", blank[whyCommand]},
 	{"past", "Say what the GPUs did in the past, such as last night.", blank[pastCommand]},
 	{"sessions", "List the processes that used GPUs.", blank[sessionsCommand]},

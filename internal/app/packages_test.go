@@ -86,6 +86,7 @@ var arrows = []arrow{
 	{importers: []string{"internal/insight/…"}, only: []string{"gpu/…", "internal/auth", "internal/insight/…", "internal/state", "internal/lazy"}, why: "Moments are made of snapshots alone; auth says who sees which"},
 	{importers: []string{"internal/serve/…"}, never: append([]string{"hub", "views/…", "internal/metrics", "sampler/…"}, below(rooms)...), why: "the core that answers requests knows no capability"},
 	{importers: []string{"views/…", "static/…", "client", "internal/contract"}, never: append([]string{"hub", "internal/app", "internal/serve", "internal/metrics", "sampler/…"}, rooms...), why: "what is shown and said knows nobody who serves it"},
+	{importers: []string{"internal/terminal"}, never: append([]string{"hub", "internal/app", "internal/serve/…", "internal/metrics", "views/…", "sampler/…"}, below(rooms)...), why: "the view in the terminal asks as every other client does"},
 	{importers: vocabulary, never: append([]string{"hub", "internal/app", "internal/serve/…", "internal/contract", "views/…", "internal/metrics", "sampler/…"}, rooms...), why: "what rooms share knows no room, and nobody who serves or shows it"},
 	{importers: []string{"internal/past/store/…"}, only: []string{"gpu/…", "internal/past/store/…", "internal/state", "internal/testkit/…"}, why: "a store is asked, and asks nobody"},
 	{importers: []string{"internal/forecast/method"}, only: []string{}, why: "what a forecast knows is the series that it is given"},

@@ -656,6 +656,35 @@ func TestActingWithinAScope(t *testing.T) {
 	}
 }
 
+// The list of machines says on which of them whoever asks may act, and has none that they may not see.
+func TestMachinesSayWhoMayActOnThem(t *testing.T) {
+	a := shared(t)
+	operator := auth.Principal{Name: "ann", Access: auth.Operate, Audience: auth.Everything, Scope: "label:rack=r12"}
+	reader, limited, all := operator, operator, operator
+	reader.Access, reader.Scope, all.Scope = auth.Read, "", ""
+	limited.Audience = auth.NewAudience("label:rack=r12", auth.Shown)
+	for _, tt := range []struct {
+		who  auth.Principal
+		want map[string]bool
+	}{
+		{operator, map[string]bool{seenNode: true, hiddenNode: false}}, {reader, map[string]bool{seenNode: false, hiddenNode: false}},
+		{limited, map[string]bool{seenNode: true}}, {all, map[string]bool{seenNode: true, hiddenNode: true}},
+	} {
+		_, body := asks(t, a, tt.who)(http.MethodGet, "/api/machines", "")
+		var list contract.Machines
+		if err := json.NewDecoder(strings.NewReader(body)).Decode(&list); err != nil { // headers follow
+			t.Fatalf("%v: %s", err, body)
+		}
+		got := map[string]bool{}
+		for _, m := range list.Machines {
+			got[m.Node] = m.MayOperate
+		}
+		if !maps.Equal(got, tt.want) {
+			t.Errorf("%v %q may act on %v, want %v", tt.who.Access, tt.who.Scope, got, tt.want)
+		}
+	}
+}
+
 // No action beyond reading is done for somebody whose role holds on no machine that there is: a new action has to say what it reaches.
 func TestEveryActionKeepsToTheScope(t *testing.T) {
 	a := shared(t)

@@ -39,6 +39,10 @@ var contractFields = map[string][]string{
 		"max_temperature float?", "total_memory_used_mb float?", "total_memory_total_mb float?",
 		"total_power_draw_watts float?", "process_count int", "active_alerts int", "why sentence",
 	}, slices.Concat(layerFields, under("causes[].", causeFields))...),
+	"machines": under("machines[].", append([]string{
+		"node string", "cluster_id string", "source string", "standing string", "timestamp time", "gpu_count int", "busy_gpu_count int",
+		"max_temperature float?", "total_power_draw_watts float?", "may_operate bool",
+	}, layerFields...)),
 	"update": append([]string{
 		"seq int", "timestamp time", "node string", "source string", "available bool", "gpu_count int", "why sentence",
 	}, slices.Concat(layerFields, under("gpus[].", gpuFields), under("gpus[].", layerFields), under("causes[].", causeFields))...),

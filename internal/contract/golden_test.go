@@ -54,6 +54,7 @@ type answers struct {
 	Summary    contract.Summary       `json:"summary"`
 	Why        *contract.Why          `json:"why,omitempty"`
 	OneWhy     *contract.OneWhy       `json:"why_0,omitempty"`
+	Machines   contract.Machines      `json:"machines"`
 	Info       contract.GPUInfo       `json:"gpu_info"`
 	Metrics    *contract.GPUMetrics   `json:"gpu_metrics,omitempty"`
 	One        *contract.OneGPU       `json:"gpu_metrics_0,omitempty"`
@@ -118,6 +119,7 @@ func newAnswers(snaps ...*gpu.Snapshot) answers {
 	a := answers{
 		Update:     contract.NewFleetUpdate(monitor, f),
 		Summary:    contract.NewSummary(monitor, f, 2),
+		Machines:   contract.NewMachines(f, func(*insight.Moment) bool { return true }),
 		Info:       contract.NewGPUInfo(monitor, f),
 		Devices:    contract.NewDevices(monitor, f),
 		Driver:     contract.NewDriverInfo(monitor, f),

@@ -29,6 +29,9 @@ func (s *Site) liveRoutes() []serve.Route {
 			apidoc.InQuery("node", "Only this machine, if there are several.", "workstation"),
 			serve.OK("The snapshot. Without a GPU, available is false and gpus is empty.", contract.Update{}, "update"),
 			serve.UnknownNode, serve.BadQuery, serve.NotReadYet),
+		serve.Read("/api/machines", s.machines, contract.ClientLive, "listMachines", "List the machines, worst first",
+			apidoc.Text("The machines in the order of the page: those that somebody should look at come first."),
+			serve.OK("One entry per machine.", contract.Machines{}, "machines")),
 		serve.Read("/api/gpu/metrics/{id}", serve.Each(s.Kit, contract.NewOneGPU), contract.ClientLive, "getDevice", "Get one GPU of the newest snapshot", oneGPU),
 		serve.Read("/api/gpu/recent", s.minutes, contract.ClientLive, "getRecent", "Get the last 15 minutes",
 			apidoc.Text("What charts start with: at most 300 points per series, all at the same times."),
@@ -160,6 +163,14 @@ func (s *Site) update(w http.ResponseWriter, r *http.Request) error {
 func (s *Site) summary(w http.ResponseWriter, r *http.Request) error {
 	a, alerts := s.Kit.Answers(r), s.alerts(r.Context()).Firing(serve.Node(r))
 	return a.Serve(w, r, alerts, func() any { return contract.NewSummary(a.Monitor(), a.Fleet, alerts) })
+}
+
+// machines lists the machines, and says on which of them whoever asks may act.
+func (s *Site) machines(w http.ResponseWriter, r *http.Request) error {
+	a, sight := s.Kit.Answers(r), auth.FromRequest(r).Sight()
+	return a.Serve(w, r, sight, func() any {
+		return contract.NewMachines(a.Fleet, func(m *insight.Moment) bool { return sight.MayOn(auth.Operate, m.Machine()) })
+	})
 }
 
 // minutes answers with the recent past of all devices, or of those in the query.

@@ -30,7 +30,7 @@ func operation[A any](id string, call client.Call[A]) clientCall {
 func clientCalls() []clientCall {
 	span := client.Span{From: "1h", To: "now", TimeZone: "UTC", GPU: []string{"0"}, Node: "node"}
 	return []clientCall{
-		operation("getSummary", client.GetSummary()), operation("getSnapshot", client.GetSnapshot("node")), operation("getDevice", client.GetDevice("0")),
+		operation("getSummary", client.GetSummary()), operation("listMachines", client.ListMachines()), operation("getSnapshot", client.GetSnapshot("node")), operation("getDevice", client.GetDevice("0")),
 		operation("getRecent", client.GetRecent("0")), operation("getWhy", client.GetWhy()), operation("getWhyOfOne", client.GetWhyOfOne("0")),
 		operation("getMonitorHealth", client.GetMonitorHealth()), operation("getWhy", client.GetPastWhy(span)), operation("getHistory", client.GetHistory(span, "5m", "power_draw")),
 		operation("listReadings", client.ListReadings(span, "raw", "power_draw")), operation("listSessions", client.ListSessions(span, "ann")),
