@@ -1,20 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
-	"runtime/debug"
-	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
@@ -101,24 +100,34 @@ func ownURL(listen, basePath string) string {
 	return "http://" + net.JoinHostPort(host, port) + basePath
 }
 
-// version is set by the build of a release (-ldflags -X main.version=…).
-var version string
-
-func versionText() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return cmp.Or(version, "unknown")
-	}
-	return cmp.Or(version, strings.Trim(info.Main.Version, "()"), "devel") // "(devel)" where nobody knows
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print it for programs."`
 }
-
-type versionCommand struct{}
 
 func (versionCommand) check() error { return nil }
 
-// Run prints the version, and what this build can read.
-func (versionCommand) Run(env *environment) error {
-	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s, %s/%s)\n%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		reads(runtime.GOOS, nvml.Built))
+// Run prints the version, where it was built from, and what this build can read.
+func (c versionCommand) Run(env *environment) error {
+	build, what := release.ThisBuild(), reads(runtime.GOOS, nvml.Built)
+	if c.JSON {
+		answer := versionAnswer{release.Version, build.Commit, nil, build.Modified, runtime.Version(), runtime.GOOS, runtime.GOARCH, what}
+		if !build.Date.IsZero() {
+			answer.Date = &build.Date
+		}
+		return term.JSON(env.stdout, answer)
+	}
+	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s; %s, %s/%s)\n%s\n", release.Version, build, runtime.Version(), runtime.GOOS, runtime.GOARCH, what)
 	return err
+}
+
+// versionAnswer is the version as JSON.
+type versionAnswer struct {
+	Version  string     `json:"version"`
+	Commit   string     `json:"commit"` // empty if unknown
+	Date     *time.Time `json:"date"`   // of the commit; null if unknown
+	Modified bool       `json:"modified"`
+	Go       string     `json:"go"`
+	System   string     `json:"system"`
+	Machine  string     `json:"machine"`
+	Reads    string     `json:"reads"` // a sentence
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
@@ -41,7 +42,7 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	answers := &history.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
 	offline := past.Site{
 		Kit: serve.NewKit(serve.Settings{
-			Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval}, Hub: serve.Still{}, Clock: clock.Program(), Log: env.log,
+			Monitor: contract.Monitor{Node: f.name(), Version: release.Version, Interval: f.Interval}, Hub: serve.Still{}, Clock: clock.Program(), Log: env.log,
 		}),
 		Past: answers, Sizes: &history.Sizes{Past: answers, Interval: f.Interval, Measured: true},
 		Price: f.ElectricityPrice,
