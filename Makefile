@@ -161,7 +161,7 @@ $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 
 # tools/needs says what each tool is for.
 needs-test:
-	@tools/needs chromium prometheus nginx postgresql systemd e2fsprogs
+	@tools/needs chromium prometheus nginx postgresql systemd e2fsprogs zsh fish mandoc
 needs-chromium:
 	@tools/needs chromium
 needs-cross:

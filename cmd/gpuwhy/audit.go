@@ -108,9 +108,9 @@ type auditCommand struct {
 type auditList struct {
 	When   string `arg:"" optional:"" help:"Time span, as for gpuwhy past, such as yesterday; all by default."`
 	Who    string `placeholder:"NAME" env:"-" help:"Only what this person or token did."`
-	Action string `placeholder:"ACTION" env:"-" help:"Only this action, such as silenceAlert or signIn."`
+	Action string `placeholder:"ACTION" words:"@actions" env:"-" help:"Only this action, such as silenceAlert or signIn."`
 	Target string `placeholder:"TARGET" env:"-" help:"Only what was done to this."`
-	Result string `placeholder:"RESULT" env:"-" help:"Only entries with this result: begun, done, refused or failed."`
+	Result string `placeholder:"RESULT" words:"begun,done,refused,failed" env:"-" help:"Only entries with this result: begun, done, refused or failed."`
 	Most   int    `default:"100" placeholder:"N" env:"-" help:"At most so many entries."`
 	listFlags
 }

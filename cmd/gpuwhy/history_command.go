@@ -38,7 +38,7 @@ type historyExport struct {
 	User   string   `help:"Only sessions of this user; all by default."`
 	Kind   []string `placeholder:"KIND" help:"Only events of this kind, such as xid; repeatable, all by default."`
 	Metric []string `placeholder:"METRIC" help:"Only this reading, such as power_draw; repeatable, all readings of GPUs by default."`
-	Tier   string   `placeholder:"TIER" help:"Resolution of readings: raw, 1m, 15m or 6h; by default the finest that covers the whole span."`
+	Tier   string   `placeholder:"TIER" words:"raw,1m,15m,6h" help:"Resolution of readings: raw, 1m, 15m or 6h; by default the finest that covers the whole span."`
 	TZ     string   `name:"tz" placeholder:"ZONE" help:"Time zone for times without one; this machine's by default."`
 	JSON   bool     `name:"json" help:"Print JSON instead of CSV."`
 	URL    string   `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`

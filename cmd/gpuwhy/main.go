@@ -61,6 +61,8 @@ var commands = []topCommand{
 	{"session", "List and end the sessions of people who have signed in.", newAccounts("session", sessionList{})},
 	{"notify", "Test the targets that alerts are sent to.", blank[notifyCommand]},
 	{"fleet", "Let machines join a fleet, list them, and remove them.", blank[fleetCommand]},
+	{"completion", "Print a script that completes commands and flags in a shell.", blank[completionCommand]},
+	{"man", "Write the man pages of gpuwhy and its commands.", blank[manCommand]},
 	{"version", "Print the version, as --version does.", blank[versionCommand]},
 	{"help", "Print the help of gpuwhy or of a command, as --help does.", blank[helpCommand]},
 }

@@ -180,7 +180,7 @@ func asCommands(args []string) []string {
 
 // helpCommand exists only to be listed; see [asCommands].
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to explain."`
+	Command []string `arg:"" optional:"" words:"@commands" help:"The command to explain."`
 }
 
 func (helpCommand) check() error { return nil }
