@@ -90,7 +90,11 @@ func (c captureCommand) Run(env *environment) error {
 	options.Started = func() {
 		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C stops early\n", term.Printable(c.Dir), c.For)
 	}
+	end := env.notes.During("recording", func(passed time.Duration) string {
+		return fmt.Sprintf("%v of %v", passed.Truncate(time.Second), c.For)
+	})
 	s, err := capture.Record(env.ctx, options)
+	end()
 	if closing := reader.Close(); err == nil {
 		err = closing
 	}

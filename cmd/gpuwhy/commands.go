@@ -10,44 +10,11 @@ import (
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
-	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 )
-
-type snapshotCommand struct {
-	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
-	readingFlags
-}
-
-// Run reads every GPU once and prints what it reports. It fails if no GPU can be read.
-func (c snapshotCommand) Run(env *environment) error {
-	inputs, err := c.target().inputs(env.log)
-	if err != nil {
-		return err
-	}
-	f, err := reading.ReadOnce(env.ctx, inputs, c.Deadline, env.log)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = term.JSON(env.stdout, contract.NewFleetUpdate(app.MonitorOf(inputs, c.name()), f))
-	} else {
-		err = term.Table(env.stdout, f)
-	}
-	if err != nil {
-		return err
-	}
-	if f.Nodes().Totals().Devices == 0 {
-		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(f.Answer().Sentence))
-		return errQuiet
-	}
-	return nil
-}
 
 type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the alert rules file instead."`

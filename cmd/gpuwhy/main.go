@@ -54,7 +54,9 @@ var commands = []topCommand{
 	{"history", "Manage the database of the past: show its size, export it, compact it, check it for damage.", blank[historyCommand]},
 	{"capture", "Record this machine for a bug report, as a folder of plain files without the names of people and programs.", blank[captureCommand]},
 	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},
+	{"doctor", "Check what gpuwhy needs here, such as drivers, permissions, ports and disks, and say how to mend what is not fine.", blank[doctorCommand]},
 	{"check-config", "Check whether gpuwhy would start with these settings and alert rules.", blank[checkConfigCommand]},
+	{"config", "Show the settings in force, and check them.", blank[configCommand]},
 	{"do", "Do what the dashboard's buttons do, such as acknowledge and silence alerts, in a running gpuwhy.", newDo},
 	{"user", "Add, list, change and remove the accounts with which people sign in.", newAccounts("user", userList{})},
 	{"token", "Make, list and remove the API tokens with which programs read gpuwhy.", newAccounts("token", tokenList{})},
@@ -84,6 +86,7 @@ type environment struct {
 	args           []string // as they were given
 	log            *slog.Logger
 	stdout, stderr io.Writer
+	notes          *term.Notes // stderr, with what takes long
 }
 
 // usageError is an error in a setting that was found only on use.
@@ -128,11 +131,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Until here, a signal ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log := slog.New(slog.DiscardHandler)
+	log, notes := slog.New(slog.DiscardHandler), term.NewNotes(stderr)
 	if c, ok := cmd.(logging); ok {
-		log = c.logger(stderr)
+		log = c.logger(notes)
 	}
-	switch err := cmd.Run(&environment{ctx, args, log, stdout, stderr}); {
+	switch err := cmd.Run(&environment{ctx, args, log, stdout, notes, notes}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):

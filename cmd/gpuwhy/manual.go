@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/manual"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/sim"
@@ -42,6 +44,8 @@ func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 // wordLists are lists for the tag "words", which says what a value may be. The tag has the words themselves, or @ and the name of a list.
 var wordLists = map[string]func() []string{
 	"@sources": sourceWords,
+	"@tiers":   func() []string { return []string{"raw", "1m", "15m", "6h"} },
+	"@results": func() []string { return []string{"begun", "done", "refused", "failed"} },
 	"@commands": func() (names []string) {
 		for _, c := range commands {
 			names = append(names, c.name)
@@ -77,6 +81,15 @@ func wordsOf(v *kong.Value) []string {
 	default:
 		return strings.Split(tag, ",")
 	}
+}
+
+// oneOf refuses a value that is not one of a list. An empty one is not given.
+func oneOf(flag, value, list string) error {
+	words := wordLists[list]()
+	if value == "" || slices.Contains(words, value) {
+		return nil
+	}
+	return bad(flag, value, "must be one of "+strings.Join(words, ", ")+nearest.Hint(value, words))
 }
 
 // documents is where the documents are.

@@ -61,6 +61,7 @@ var offered = map[string]string{
 	"gpuwhy wh":                                "why",
 	"gpuwhy history ":                          "size export compact check",
 	"gpuwhy --log-level debug hist":            "history",
+	"gpuwhy --node past hist":                  "history",
 	"gpuwhy history export ":                   "readings sessions causes events",
 	"gpuwhy history export --json readings --": "", // more than can be listed here: it must have --tier
 	"gpuwhy why --log-level ":                  "debug info warn error",
@@ -186,8 +187,8 @@ func TestCompletionInZsh(t *testing.T) {
 	// Each function knows its flags: a name that the list lacks would be an empty specification.
 	const walk = `
 compdef() { }
-_arguments() { local s; for s in "$@"; do [[ -n $s ]] || print -r -- "empty in $funcstack[3]"; done; called=$((called + 1)) }
 source "$1"
+_gpuwhy_arguments() { local id; for id in ${(s: :)1}; do [[ -n $_gpuwhy_flags[$id] ]] || print -r -- "no flag $id"; done; called=$((called + 1)) }
 for f in ${(k)functions[(I)_gpuwhy*]}; do [[ $f == _gpuwhy_arguments ]] || $f; done
 print -r -- $called`
 	if got, want := strings.TrimSpace(outputOf(t, "", zsh, "-f", "-c", walk, "zsh", file)), fmt.Sprint(countOf(grammar().Node)); got != want {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/client"
@@ -12,6 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
 	"github.com/gpuwhy/gpuwhy/internal/release"
@@ -55,12 +57,12 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 // printed counts the bytes written.
 type printed struct {
 	io.Writer
-	bytes int
+	bytes atomic.Int64
 }
 
 func (p *printed) Write(b []byte) (int, error) {
 	n, err := p.Writer.Write(b)
-	p.bytes += n
+	p.bytes.Add(int64(n))
 	return n, err
 }
 
@@ -68,8 +70,11 @@ func (p *printed) Write(b []byte) (int, error) {
 func (f *askingFlags) printPast(env *environment, address string, question client.Request) error {
 	lines := bufio.NewWriter(env.stdout)
 	out := &printed{Writer: lines}
+	if !term.ScreenOf(env.stdout).Terminal { // on a terminal, the answer itself shows how far it is
+		defer env.notes.During("reading the past", func(time.Duration) string { return explain.Size(out.bytes.Load()) })()
+	}
 	err := errors.Join(f.askPast(env, address, question, out), lines.Flush())
-	if err != nil && out.bytes > 0 {
+	if err != nil && out.bytes.Load() > 0 {
 		err = fmt.Errorf("the output is incomplete: %w", err)
 	}
 	return err
