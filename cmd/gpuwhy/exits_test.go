@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func TestExitStatuses(t *testing.T) {
 	nobody := "--url=http://" + freeAddress(t)
 	for _, leaf := range grammar().Leaves(true) {
 		line := words(leaf)
-		if f, is := leaf.Target.Addr().Interface().(finder); is && leaf.Parent.Name != "do" {
+		if f, is := reflect.TypeAssert[finder](leaf.Target.Addr()); is && leaf.Parent.Name != "do" {
 			fmt.Fprintf(&b, "| `gpuwhy %s` | %s |\n", leaf.Path(), f.Fails())
 		} else if is && !strings.Contains(b.String(), "`gpuwhy do ACTION`") {
 			fmt.Fprintf(&b, "| `gpuwhy do ACTION` | %s |\n", f.Fails())

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ type finder interface {
 // failsWhen says when a command ends with status 1.
 func failsWhen(command *kong.Node) string {
 	if command.Target.IsValid() && command.Target.CanAddr() {
-		if f, is := command.Target.Addr().Interface().(finder); is {
+		if f, is := reflect.TypeAssert[finder](command.Target.Addr()); is {
 			return f.Fails() + ", or the command failed"
 		}
 	}

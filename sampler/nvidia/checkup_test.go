@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,10 +57,7 @@ func TestChecks(t *testing.T) {
 	const bus, version = "sys/bus/pci/devices/0000:01:00.0/", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22\n"
 	card := map[string]string{bus + "vendor": "0x10de\n", bus + "class": "0x030000\n"}
 	with := func(more ...string) map[string]string {
-		all := map[string]string{}
-		for name, text := range card {
-			all[name] = text
-		}
+		all := maps.Clone(card)
 		for pair := range slices.Chunk(more, 2) {
 			all[pair[0]] = pair[1]
 		}
