@@ -16,7 +16,7 @@ export GOFLAGS
 override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: vulnerabilities build run demo demo-fleet gallery screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
+.PHONY: vulnerabilities build run demo demo-fleet gallery site screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
 
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -24,8 +24,8 @@ build: ## build bin/gpuwhy
 run: build ## build and start; the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' passes flags)
 	exec $(BIN)/gpuwhy $(ARGS)
 
-demo: build ## start with a simulated machine, to look around without a GPU
-	exec $(BIN)/gpuwhy --source simulate:dgx-h100 --interval 1s $(ARGS)
+demo: build ## start with a simulated machine that has 15 minutes of past, to look around without a GPU (ARGS='--listen 127.0.0.1:8004' passes flags)
+	exec tools/demo $(BIN)/gpuwhy $(ARGS)
 
 demo-fleet: build ## start a hub and three simulated machines that join it, to look around a fleet (ARGS='--listen 127.0.0.1:8003' passes flags to the hub)
 	exec tools/demo-fleet $(BIN)/gpuwhy $(ARGS)
@@ -33,6 +33,10 @@ demo-fleet: build ## start a hub and three simulated machines that join it, to l
 gallery: ## show every component of the page in every state, with made-up values
 	$(GO) build -o $(BIN)/gpuwhy-gallery ./cmd/gpuwhy-gallery
 	exec $(BIN)/gpuwhy-gallery $(ARGS)
+
+site: ## write the guide as a folder of files, bin/site
+	@rm -rf $(BIN)/site
+	$(GO) run ./cmd/gpuwhy-guide -version '$(VERSION)' $(BIN)/site
 
 screenshots: needs-chromium ## retake the pictures in docs/screenshots
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
@@ -45,11 +49,12 @@ looks: needs-chromium ## take pictures of every state of the pages, at four widt
 # goroutine. Tests of that kind are in files that begin with '//go:build !race'. With the detector, random tests (rapid) try
 # a tenth as many inputs. Tests in these two kinds of files also run without the detector; packages declare nothing else. The
 # detector skips SQLite, which is C translated to Go and ten times slower with it. Both parts run at the same time: tests that
-# compute and tests that wait for other processes share the cores well.
+# compute and tests that wait for other processes share the cores well. Packages with many lines of such tests
+# take longest and begin first.
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 TWICE   := $(shell expr 2 '*' $(CORES))
-FILES    = $(shell grep -rlE --include='*_test.go' '^(//go:build !race|.*"pgregory.net/rapid")$$' $(filter-out bin/ tools/,$(wildcard */)))
-PLAIN    = $(sort $(dir $(FILES)))
+FILES    = $(shell grep -rlE --include='*_test.go' '^(//go:build !race( .*)?|.*"pgregory.net/rapid")$$' $(filter-out bin/ tools/,$(wildcard */)))
+PLAIN    = $(shell wc -l $(FILES) | awk '/_test.go$$/ { sub(/[^\/]*$$/, "", $$2); lines[$$2] += $$1 } END { for (p in lines) print lines[p], p }' | sort -rn | cut -d ' ' -f 2)
 empty   :=
 ONLY     = ^($(subst $(empty) $(empty),|,$(sort $(shell grep -hoE '^func (Test|Fuzz|Example)[A-Za-z0-9_]+' $(FILES) | cut -c6-))))$$
 
@@ -63,8 +68,9 @@ TEST     = $(GO) test -exec $(CURDIR)/tools/scratch -timeout 30m
 test: needs-test ## run all tests, with the race detector where it helps; installs what they need
 	$(MAKE) --no-print-directory -j 2 test-race test-plain
 
+# By default each program waits a second for races of other goroutines when it ends.
 test-race:
-	RAPID_CHECKS=10 $(TEST) $(RACE) -p $(TWICE) -parallel $(TWICE) ./...
+	GORACE=atexit_sleep_ms=50 RAPID_CHECKS=10 $(TEST) $(RACE) -p $(TWICE) -parallel $(TWICE) ./...
 
 test-plain:
 	@echo "$(TEST) $(LINK) -p $(CORES) -parallel $(TWICE) -run '(tests that the race detector does not help)' ..."
@@ -95,10 +101,11 @@ cross: needs-cross ## build for arm64, Windows and macOS, and start the arm64 bu
 wine: needs-wine ## start the Windows build under Wine; installs Wine, which is large
 	$(GO) test -tags cross -run '^TestWindows$$' -count 1 -timeout 20m ./cmd/gpuwhy
 
-soak: needs-test ## run tests that take minutes: the page over 10,000 updates, accessibility of every state, nginx's 60 s timeout, viewers that never read, random faults (SOAK=duration), an unwritable database, a database's writer and the program killed 200 times each, a PostgreSQL outage of 5 min, forecasts of 30 series of each family
+soak: needs-test ## run tests that take minutes: the page over 10,000 updates, accessibility of every state, nginx's 60 s timeout, viewers that never read, random faults (SOAK=duration), an unwritable database, a database's writer and the program killed 200 times each, a PostgreSQL outage of 5 min, 20,000 random machines explained, forecasts of 30 series of each family
 	$(GO) test -tags soak -run '^TestSoak' -count 1 -v -timeout 0 -p 1 ./static ./cmd/gpuwhy ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestEveryState$$' -count 1 -timeout 0 ./cmd/gpuwhy-gallery
 	$(GO) test -tags soak -run '^TestKilled$$' -count 1 -v -timeout 0 ./internal/past/store/sqlite
+	$(GO) test -tags soak -run '^TestNothingIsSaidThatWasNotSeen$$' -count 1 -v -timeout 0 ./internal/insight/explain
 	$(GO) test -tags soak -run '^TestKillsOfTheProgram$$' -count 1 -v -timeout 0 -parallel 8 ./cmd/gpuwhy
 	$(GO) test -tags soak -run '^Test(Heat|Memory)Families$$' -count 1 -v -timeout 0 ./internal/forecast/method
 

@@ -270,6 +270,16 @@ func AddToken(r TokenRequest) Call[AddedToken] {
 	return change[AddedToken](http.MethodPost, "/api/tokens", r)
 }
 
+// ShowCommands shows the command lines of all people's processes to the caller for an hour, with a token that may administer.
+func ShowCommands() Call[ShownCommands] {
+	return change[ShownCommands](http.MethodPost, "/api/commands/show", nil)
+}
+
+// HideCommands ends that at once.
+func HideCommands() Call[Nothing] {
+	return change[Nothing](http.MethodPost, "/api/commands/hide", nil)
+}
+
 // RemoveToken removes an API token, identified by its token_id.
 func RemoveToken(token string) Call[Nothing] {
 	return change[Nothing](http.MethodDelete, "/api/tokens"+segment(token), nil)

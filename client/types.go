@@ -100,6 +100,7 @@ type (
 	Session               = contract.Session
 	Sessions              = contract.Sessions
 	SharedMemory          = contract.SharedMemory
+	ShownCommands         = contract.ShownCommands
 	Silence               = contract.Silence
 	SilenceRequest        = contract.SilenceRequest
 	SilenceSpan           = contract.SilenceSpan

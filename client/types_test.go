@@ -48,7 +48,7 @@ func TestAnswersHavePublicNames(t *testing.T) {
 	for _, typ := range []any{
 		Summary{}, Update{}, OneGPU{}, Recent{}, Why{}, OneWhy{}, MonitorHealth{}, PastWhy{}, History{}, PastReadings{}, PastSessions{}, PastUsage{}, PastCauses{},
 		PastEvents{}, PastMoment{}, Forecasts{}, PastSize{}, Alerts{}, AlertRules{}, Silences{}, Alert{}, Silence{}, SilenceRequest{}, SilenceSpan{}, Note{}, GPUStatus{},
-		Account{}, Users{}, AddedUser{}, UserRequest{}, UserChange{}, Tokens{}, AddedToken{}, TokenRequest{}, Sessions{}, Audit{}, AuditCheck{},
+		Account{}, Users{}, AddedUser{}, UserRequest{}, UserChange{}, Tokens{}, AddedToken{}, TokenRequest{}, ShownCommands{}, Sessions{}, Audit{}, AuditCheck{},
 	} {
 		visit(reflect.TypeOf(typ), "an answer")
 	}

@@ -35,9 +35,9 @@ type Config struct {
 	// Patch makes a JSON merge patch from the keyed form of one result of Encode to that of another, or from
 	// nothing if before is nil. If Patch is nil, clients can't ask for patches.
 	Patch func(before, after []byte) ([]byte, error)
-	// Status makes the data of gpu_status. encoded is the result of Encode for the only node's
+	// Status makes the data of gpu_status for an audience, from the Moments that it sees. encoded is the result of Encode for the only node's
 	// Moment; "null" before the first one, and for a viewer of several nodes.
-	Status func(newest *insight.Fleet, encoded []byte) ([]byte, error)
+	Status func(audience auth.Audience, newest *insight.Fleet, encoded []byte) ([]byte, error)
 	// Page makes the whole message page, {"event":"page","data":…}, which brings the page at an address below the
 	// base path from the viewer's version to the newest one; nil if the viewer has the newest. changes grows with
 	// each [Hub.Turn]. Page also returns the new version and the changes that it includes. ErrNoPage means that
@@ -87,6 +87,8 @@ type Reply struct {
 const (
 	messageLimit = 16 << 10        // bytes of a client's message
 	closeTimeout = 5 * time.Second // for a viewer to answer a close frame
+	// revokeTimeout is the same for a viewer that may see nothing more, and frameTimeout how long it has for the message that is being written.
+	revokeTimeout, frameTimeout = 500 * time.Millisecond, 100 * time.Millisecond
 )
 
 func (c Config) withDefaults() Config {
@@ -545,7 +547,7 @@ func (h *Hub) greeting(s *state, audience auth.Audience, only string) (packet, e
 				encoded = data
 			}
 		}
-		data, err := h.greetings.encoded(h.cfg.Status(f, encoded))
+		data, err := h.greetings.encoded(h.cfg.Status(audience, f, encoded))
 		if err != nil {
 			return packet{}, err
 		}

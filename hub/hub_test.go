@@ -60,7 +60,7 @@ func encode(moment *insight.Moment, keep func(*gpu.Device) bool) ([]byte, error)
 	return json.Marshal(data)
 }
 
-func status(newest *insight.Fleet, encoded []byte) ([]byte, error) {
+func status(_ auth.Audience, newest *insight.Fleet, encoded []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"status":%q,"snapshot":%s}`, newest.Nodes().Status(), encoded), nil
 }
 

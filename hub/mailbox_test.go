@@ -34,7 +34,7 @@ func newTestHub(tb testing.TB, acts ...Act) *Hub {
 			}
 			return json.Marshal(map[string]any{"seq": m.Snapshot.Seq, "gpus": uuids})
 		},
-		Status: func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
+		Status: func(auth.Audience, *insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 		Log:    slog.New(slog.NewTextHandler(tb.Output(), nil)),
 	})
 	h.Accept(acts...)

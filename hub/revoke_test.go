@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -69,6 +71,40 @@ func TestRevoke(t *testing.T) {
 	}
 	m.publish(snapshot(1))
 	bob.wantFrame(1)
+}
+
+// A revoked viewer that does not answer loses its connection within a second, and gets nothing that was not on its way: not even the rest of a
+// message.
+func TestRevokedViewersThatDoNotAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		midway bool // a message is being written
+	}{{"silent", false}, {"in the middle of a message", true}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := startPiped(t, nil)
+				c := connect(t, m)
+				if tt.midway {
+					m.publish(snapshot(1))
+					synctest.Wait() // it waits for the client
+				}
+				m.Revoke(func(auth.Principal) bool { return true })
+				m.publish(snapshot(2))
+				m.Announce([]hub.Event{alert(1)}, nil)
+				time.Sleep(time.Second - time.Nanosecond)
+				synctest.Wait()
+				if got := m.Stats().Viewers; got != 0 {
+					t.Error("the connection stays for a second")
+				}
+				if got, err := c.read(); err == nil {
+					t.Errorf("it gets %v", got)
+				}
+				if s := m.Stats(); s.Ended["revoked"] != 1 {
+					t.Errorf("it ended as %v", s.Ended)
+				}
+			})
+		})
+	}
 }
 
 // A slowUpgrade holds up a handshake.

@@ -558,7 +558,7 @@ func TestShutdownIsBounded(t *testing.T) {
 
 func TestStatusThatCannotBeEncoded(t *testing.T) {
 	m := start(t, func(cfg *hub.Config) {
-		cfg.Status = func(*insight.Fleet, []byte) ([]byte, error) { return nil, nil }
+		cfg.Status = func(auth.Audience, *insight.Fleet, []byte) ([]byte, error) { return nil, nil }
 	})
 	dial(t, m).wantClose(websocket.StatusInternalError)
 }

@@ -133,17 +133,29 @@ func (v *viewer) end(bye goodbye) {
 		v.cancel()
 		v.hub.counts.end(bye.why)
 		v.hub.gone.Go(func() {
-			cutting := time.AfterFunc(closeTimeout, v.cut)
-			defer cutting.Stop()
 			defer close(v.said)
+			timeout := closeTimeout
+			if bye == revoked {
+				timeout = revokeTimeout
+				if !v.wire.rests(frameTimeout) {
+					v.cut() // the rest of a message is not for the client any more
+				}
+			}
+			cutting := time.AfterFunc(timeout, v.cut)
+			defer cutting.Stop()
 			// An error here means that the client did not answer, or had left.
 			_ = v.conn.Close(bye.code, bye.text)
 		})
 	})
 }
 
-// cut breaks the connection without a goodbye.
-func (v *viewer) cut() { _ = v.wire.Close() } // it may be closed already
+// cut breaks the connection without a goodbye. It is called after end.
+func (v *viewer) cut() {
+	if v.bye == revoked {
+		v.wire.drop()
+	}
+	_ = v.wire.Close() // it may be closed already
+}
 
 // wake gives the viewer a turn.
 func (v *viewer) wake() { v.hub.turns.wake(func(yield func(*viewer) bool) { yield(v) }) }

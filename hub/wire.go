@@ -55,6 +55,30 @@ func newWire(c net.Conn, timeout time.Duration) *wire {
 	return w
 }
 
+// rests waits until no frame is being written, and reports whether that is so in time.
+func (w *wire) rests(timeout time.Duration) bool {
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	select {
+	case w.writing <- struct{}{}:
+		<-w.writing
+		return true
+	case <-late.C:
+		return false
+	}
+}
+
+// drop keeps the kernel from sending what it has buffered for the viewer, once the connection is closed.
+func (w *wire) drop() {
+	lowest := w.Conn
+	if over, ok := lowest.(interface{ NetConn() net.Conn }); ok { // TLS
+		lowest = over.NetConn()
+	}
+	if tcp, ok := lowest.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0) // it may be closed already
+	}
+}
+
 // Read reads what the viewer sends, no faster than it may send.
 func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)

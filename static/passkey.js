@@ -1,6 +1,6 @@
 // @ts-check
-// Passkeys: the page to sign in has a button that uses one, and the account page a form that adds one. Where the browser knows no
-// passkeys, there is neither.
+// Passkeys: the page to sign in has a button that uses one, and lets the browser suggest one in the field of the name; the account page has a
+// form that adds one. Where the browser knows no passkeys, there is none of that.
 
 const { base = "/", to = "" } = document.body.dataset;
 const says = /** @type {HTMLElement | null} */ (document.getElementById("passkey-says"));
@@ -42,13 +42,35 @@ async function perform(button, ceremony) {
 const json = (made) => /** @type {any} */ (made).toJSON();
 
 const sign = document.getElementById("passkey");
+const button = sign?.querySelector("button") ?? null;
+
+/** Ends what the browser suggests: it does one thing with passkeys at a time. */
+let suggesting = new AbortController();
+/** For how long the server knows what it has asked, with a minute to spare. */
+const fresh = 4 * 60_000;
+
+/** Signs in with a passkey. @param {CredentialRequestOptions} how */
+async function signIn(how) {
+  suggesting.abort();
+  if (how.mediation) how.signal = (suggesting = new AbortController()).signal;
+  how.publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(await post("sign-in/passkey/begin"));
+  return json(await navigator.credentials.get(how));
+}
+
+/** Lets the browser suggest passkeys until somebody chooses one. Nobody is told that there is none to suggest. */
+async function suggest() {
+  const answer = await signIn({ mediation: "conditional" }).catch(() => undefined);
+  if (answer) await perform(button, () => post(`sign-in/passkey?to=${encodeURIComponent(to)}`, answer));
+}
+
 if (sign && able) {
   sign.hidden = false;
-  const button = sign.querySelector("button");
-  button?.addEventListener("click", () => perform(button, async () => {
-    const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(await post("sign-in/passkey/begin"));
-    return post(`sign-in/passkey?to=${encodeURIComponent(to)}`, json(await navigator.credentials.get({ publicKey })));
-  }));
+  button?.addEventListener("click", () => perform(button, async () => post(`sign-in/passkey?to=${encodeURIComponent(to)}`, await signIn({}))));
+  PublicKeyCredential.isConditionalMediationAvailable?.().then((may) => {
+    if (!may) return;
+    suggest();
+    setInterval(() => { if (!suggesting.signal.aborted && !document.hidden) suggest(); }, fresh);
+  });
 }
 
 const add = /** @type {HTMLFormElement | null} */ (document.getElementById("add-passkey"));

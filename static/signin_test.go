@@ -57,7 +57,7 @@ func typed(tab *browser.Tab, fields ...string) {
 }
 
 // Somebody makes the first account, adds a passkey, signs out, is led to the page to sign in, and comes back with the passkey to where they wanted
-// to go. The answer of the passkey is worth nothing a second time. When the session ends, the open page leads to the page to sign in, and back.
+// to go: by the button, or as the browser suggests it in the field of the name. The answer of the passkey is worth nothing a second time. When the session ends, the open page leads to the page to sign in, and back.
 func TestPasskey(t *testing.T) {
 	s, setup := closedSite(t)
 	tab := browser.Open(t, 1280, 900)
@@ -68,6 +68,16 @@ func TestPasskey(t *testing.T) {
 	}})
 	// Keeps what the page sends.
 	tab.Before(`{ const send = window.fetch; window.fetch = (to, o) => { if (String(to).includes("sign-in/passkey?")) sessionStorage.setItem("sent", o.body); return send(to, o); }; }`)
+	// The browser suggests passkeys once the test says so, and the test chooses one: it can't click at what browsers suggest.
+	tab.Before(`{
+		PublicKeyCredential.isConditionalMediationAvailable = async () => sessionStorage.getItem("suggests") !== null;
+		const get = navigator.credentials.get.bind(navigator.credentials);
+		navigator.credentials.get = ({ mediation, signal, ...how }) => {
+			if (mediation !== "conditional") { sessionStorage.setItem("aborted", String(window.suggestion?.aborted)); return get(how); }
+			window.suggestion = signal;
+			return new Promise((yes, no) => { signal.onabort = () => no(signal.reason); window.choose = () => { get(how).then(yes, no); return 0; }; });
+		};
+	}`)
 	tab.Visit(setup)
 	typed(tab, "name", "ann", "password", passphrase)
 	tab.Until(`location.pathname.endsWith("/account") && document.getElementById("notice")?.textContent.includes("signed in")`)
@@ -96,6 +106,23 @@ func TestPasskey(t *testing.T) {
 	tab.Until(`location.pathname.endsWith("/sign-in") && new URLSearchParams(location.search).get("to") === "/alerts?tab=rules"`)
 	typed(tab, "name", "ann", "password", passphrase)
 	tab.Until(`location.pathname.endsWith("/alerts") && location.search === "?tab=rules"`)
+
+	browser.Ask[int](tab, `sessionStorage.setItem("suggests", "yes") ?? 0`)
+	for _, chooses := range []bool{true, false} {
+		tab.Until(`["live", "silent"].includes(document.getElementById("state").dataset.state)`)
+		browser.Ask[int](tab, `fetch("`+base+`sign-out", { method: "POST" }).then((a) => a.status)`)
+		tab.Until(`location.pathname.endsWith("/sign-in") && window.suggestion !== undefined && document.querySelector("[name=name]").autocomplete === "username webauthn"`)
+		if chooses {
+			browser.Ask[int](tab, `window.choose()`)
+		} else { // the button still works
+			tab.Do(chromedp.Click("#passkey button"))
+		}
+		tab.Until(`location.pathname.endsWith("/alerts") && location.search === "?tab=rules"`)
+	}
+	if browser.Ask[string](tab, `sessionStorage.getItem("aborted")`) != "true" {
+		t.Error("the browser still suggests passkeys while somebody uses the button")
+	}
+	browser.Ask[int](tab, `sessionStorage.removeItem("suggests") ?? 0`)
 
 	// A passkey whose counter goes back was copied.
 	l := s.opt.Access.Ledger

@@ -33,7 +33,7 @@ func (p AccountsPage) head() head { return p.in.head(p.Title+" · gpuwhy", "") }
 
 // roles are the roles with what each may do, in order.
 var roles = []Choice{
-	{Value: "viewer", Label: "Viewer: sees everything"},
+	{Value: "viewer", Label: "Viewer: sees machines, and changes nothing"},
 	{Value: "operator", Label: "Operator: also acknowledges and silences alerts"},
 	{Value: "administrator", Label: "Administrator: also changes accounts and gpuwhy itself"},
 }
@@ -67,6 +67,7 @@ type AccountRow struct {
 	contract.User
 	ID    string // of its form
 	Where string // the machines on which the role holds, in words
+	Sight string // the machines that they see, in words
 	Ways  string // how they sign in
 	State string // "Disabled"; empty: they may sign in
 	Path  string // of its actions, with a slash at its end
@@ -78,7 +79,7 @@ func NewUsersPage(in AccountsInput, users *contract.Users) UsersPage {
 	for i := range users.Users {
 		u := &users.Users[i]
 		p.Rows = append(p.Rows, AccountRow{
-			User: *u, ID: "user-" + strconv.Itoa(i), Where: cmp.Or(scopeText(u.Scope), "all machines"), Ways: strings.Join(u.Ways, ", "),
+			User: *u, ID: "user-" + strconv.Itoa(i), Where: cmp.Or(scopeText(u.Scope), "all machines"), Sight: cmp.Or(scopeText(u.Sees), "all machines"), Ways: strings.Join(u.Ways, ", "),
 			State: either(u.Disabled, "Disabled", ""), Path: in.BasePath + "api/users/" + escaped(u.Name),
 		})
 	}

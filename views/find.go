@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpuwhy/gpuwhy/docs"
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
@@ -55,6 +56,7 @@ func NewFindPage(in Input) FindPage {
 	}
 	p.add("Jobs, pods and containers", words, foundPlaces(&in, all))
 	if len(words) > 0 { // best match first
+		p.add("Guide", words, foundGuide(&in))
 		slices.SortStableFunc(p.Groups, func(a, b FoundGroup) int { return a.List[0].rank - b.List[0].rank })
 	}
 	return p
@@ -116,8 +118,19 @@ func foundPages(in *Input) (out []Found) {
 	}
 	return append(out,
 		Found{Path: in.BasePath + "past?from=last+night", Icon: "clock", Name: "Last night", Remark: "the past"},
+		Found{Path: in.guide(""), Icon: "info", Name: "Guide", Remark: "how to use gpuwhy"},
 		Found{Path: in.BasePath + "docs", Icon: "info", Name: "API", Remark: "for programs"},
 	)
+}
+
+// foundGuide returns the pages of the guide that a reader of the page may look for.
+func foundGuide(in *Input) (out []Found) {
+	for name, title := range docs.Pages() {
+		if !strings.Contains(name, "/") { // the others are for developers
+			out = append(out, Found{Path: in.guide(name), Icon: "info", Name: title, Remark: "guide", also: []string{name}})
+		}
+	}
+	return out
 }
 
 func foundDevices(in *Input, devices []*gpu.Device) (out []Found) {

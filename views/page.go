@@ -273,6 +273,7 @@ type head struct {
 	asset           func(string) string
 	Styles, Preload []string // files of package static
 	Script          string   // address of a module; empty for none
+	Deferred        []string // addresses of plain scripts, which also work in a page that is a file
 	Again           bool     // the browser reloads it after a few seconds
 	Manifest        string   // address of the web app manifest; empty for a document without a shell
 }

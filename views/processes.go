@@ -421,7 +421,8 @@ func newProcessCount(all, list []*Process, rows []*ProcessRow, devices, missing 
 // A ProcessBlock is the top of the table on another page.
 type ProcessBlock struct {
 	ProcessTable
-	All string // address of the page with all of them
+	All      string // address of the page with all of them
+	Commands CommandLines
 }
 
 // newProcessBlock makes a table of the processes of some devices with the highest draw.
@@ -429,7 +430,7 @@ func newProcessBlock(in *Input, devices []*gpu.Device, all []*Process) ProcessBl
 	plain := *in
 	plain.Choices = Choices{}
 	t, rows := sortedTable(&plain, devices, all, all)
-	b := ProcessBlock{ProcessTable: t, All: in.BasePath + "processes"}
+	b := ProcessBlock{ProcessTable: t, All: in.BasePath + "processes", Commands: newCommandLines(in, "now")}
 	b.Rows = dressed(&plain, rows[:min(len(rows), fewProcesses)])
 	for i := range b.Rows {
 		b.Rows[i].Open = in.Link("process", b.Rows[i].Key)
@@ -462,6 +463,8 @@ type ProcessesPage struct {
 	Places []Choice
 	Kept   []Choice // parameters that the form keeps
 	Dialog *ProcessDialog
+	// Commands is the button that shows or hides command lines.
+	Commands CommandLines
 }
 
 // NewProcessesPage makes the view model of /processes.
@@ -469,7 +472,7 @@ func NewProcessesPage(in Input) ProcessesPage {
 	in.keep("q", "gpu", "user", "place", "group", "sort", "dir", "from", "process")
 	devices := in.devices()
 	all := newProcesses(&in, devices)
-	p := ProcessesPage{in: &in, Table: newProcessTable(&in, devices, all), Dialog: newProcessDialog(&in, all)}
+	p := ProcessesPage{in: &in, Table: newProcessTable(&in, devices, all), Dialog: newProcessDialog(&in, all), Commands: newCommandLines(&in, "processes")}
 	if len(devices) <= 64 {
 		for _, d := range devices {
 			label := strconv.Itoa(d.Index)

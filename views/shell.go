@@ -113,6 +113,11 @@ func lasts[T any](name string, list []T, value func(*T) string) string {
 // manifest returns the address of the web app manifest, with which browsers install the page.
 func (in *Input) manifest() string { return in.BasePath + "manifest.webmanifest" }
 
+// guide returns the address of a page of the guide, which may have an anchor; of its first page if the name is empty.
+func (in *Input) guide(page string) string {
+	return strings.TrimSuffix(cmp.Or(in.Root, in.BasePath)+"guide/"+page, "/")
+}
+
 // kiosk reports whether the page is for a wall display, which nobody touches.
 func (in *Input) kiosk() bool { return in.Get("kiosk") != "" }
 

@@ -78,14 +78,15 @@ func TestKiosk(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	for asked, want := range map[string]string{
-		"":             "Now; Past; Processes; Alerts; About; Last night; API | GPU 0; GPU 1; GPU 2; GPU 3; GPU 4 | finetune.py; eval.py; vllm serve; gnome-shell | ann; bob; svc-llm | job 77",
+		"":             "Now; Past; Processes; Alerts; About; Last night; Guide; API | GPU 0; GPU 1; GPU 2; GPU 3; GPU 4 | finetune.py; eval.py; vllm serve; gnome-shell | ann; bob; svc-llm | job 77",
 		"gpu 3":        "GPU 3 | vllm serve",
 		"3":            "GPU 3 | vllm serve | ann; bob | job 77",
 		"GPU-2":        "GPU 2",
 		"eval":         "eval.py",
 		"ann":          "ann | finetune.py | job 77",
 		"301":          "eval.py",
-		"past":         "Past; Last night",
+		"past":         "Past; Last night | The past",
+		"slack":        "Tell Slack",
 		"<b>nothing":   "",
 		"finetune ann": "finetune.py",
 	} {

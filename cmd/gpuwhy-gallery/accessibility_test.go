@@ -48,6 +48,13 @@ func quietTab(t testing.TB, width, height int) *browser.Tab {
 	return b
 }
 
+// lend lends a tab to a subtest, during which it must say nothing and ask no other host.
+func lend(t testing.TB, b *browser.Tab) {
+	t.Helper()
+	b.Lend(t)
+	t.Cleanup(func() { b.Quiet() })
+}
+
 //go:embed testdata/axe-core/axe.min.js
 var axeCore string
 
@@ -158,10 +165,10 @@ func walk(t *testing.T, b *browser.Tab) {
 
 // The Tab key reaches every control, in view and marked.
 func TestKeyboardAlone(t *testing.T) {
-	address := startGallery(t)
+	address, b := startGallery(t), openTab(t, 1440, 900)
 	for _, state := range []string{"heat/", "fleet/", "eight/processes", "alerts/alerts", "eight/gpu/GPU-00000000-0000-4000-8000-000000000000"} {
 		t.Run(state, func(t *testing.T) {
-			b := quietTab(t, 1440, 900)
+			lend(t, b)
 			b.Visit(address + "state/" + state)
 			b.Until(live)
 			// Readings that come meanwhile would take the marks of what was walked with them.
@@ -208,12 +215,11 @@ func TestKeysThatChoose(t *testing.T) {
 
 // Who asks the system for more contrast, or has colors of their own, gets a page without problems, too.
 func TestContrast(t *testing.T) {
-	address := startGallery(t)
-	for _, preference := range []string{"prefers-contrast: more", "forced-colors: active"} {
-		for _, path := range []string{"state/eight/", "state/fleet/", "state/alerts/alerts", "state/eight/processes"} {
-			b := quietTab(t, 1440, 900)
-			b.Visit(address + path)
-			b.Until(live)
+	address, b := startGallery(t), quietTab(t, 1440, 900)
+	for _, path := range []string{"state/eight/", "state/fleet/", "state/alerts/alerts", "state/eight/processes"} {
+		b.Visit(address + path)
+		b.Until(live)
+		for _, preference := range []string{"prefers-contrast: more", "forced-colors: active"} {
 			b.Prefer(preference)
 			b.Settle()
 			if found := axe(t, b, ofDrawing); found != "" {

@@ -122,7 +122,7 @@ func (g *gallery) newAccounts() (http.Handler, error) {
 			p.Notices = []gpu.Advice{{What: "nobody signs in here: everybody who reaches this address may look", Try: "start gpuwhy with --sign-in to change that"}}
 		})),
 		page("/refused", account(func(p *views.AccountPage) {
-			p.Trouble = views.Trouble{What: "password must have at least 15 characters: a few words are easy to remember", Try: "see /docs for the allowed values"}
+			p.Trouble = views.Trouble{What: "password must have at least 15 characters: a few words are easy to remember"}
 		})),
 		administered("/users", "administer", func(in views.AccountsInput) templ.Component { return views.NewUsersPage(in, &somePeople) }),
 		administered("/no-users", "administer", func(in views.AccountsInput) templ.Component { return views.NewUsersPage(in, new(contract.Users)) }),

@@ -23,6 +23,9 @@ var components = map[string]string{
 	"document": "html[lang]", "shell": "body > main#main", "mark": "a.brand", "sign": ".brand #blade", "place": "p.host", "shellPages": "nav.nav", "state": "#state",
 	"pauseButton": "#pause", "themeButton": "[data-theme-next]", "moreMenu": "#more[open] > div", "foot": "footer.foot", "icon": "svg.i",
 	"dashboard": "body:not(.of-past) .lead", "momentIn": "time:not([data-form])", "clockTime": "time[data-form]", "unstyled": "p.unstyled", "blockHead": "#next .sect",
+	// The guide.
+	"GuideHome": ".guide-home", "guideHome": ".guide-home > section", "GuideContent": ".guide-columns", "guideContent": ".prose", "guideHeadings": ".guide-contents ol",
+	"guidePages": ".guide-pages", "GuideFound": ".guide-found", "guideFound": "#guide-count", "guideDocument": "html > .guide", "guideBody": ".guide [role=search]",
 	// Signing in.
 	"accountLink": ".account-link", "signInBody": ".sign [name=name]", "passkeyTexts": "#passkey-says", "notice": "#trouble", "passwordBody": ".sign [autocomplete='new-password']", "newPassword": "#least",
 	"accountBody": ".accounts", "again": ".account .note > [href*='sign-in']",

@@ -59,7 +59,7 @@ func TestHeatHasItsColor(t *testing.T) {
 // The answer and its picture are on the first screen, of one GPU all that it reports, of eight all
 // cards, and of a fleet the nodes that stand out.
 func TestTheFirstScreen(t *testing.T) {
-	address := startGallery(t)
+	address, b := startGallery(t), openTab(t, 1440, 900)
 	for _, tt := range []struct {
 		state string
 		last  string // is to end on the first screen
@@ -68,8 +68,7 @@ func TestTheFirstScreen(t *testing.T) {
 		{"heat/", ".cards .card"}, {"fleet/", "#standouts tbody tr"},
 	} {
 		t.Run(tt.state+tt.last, func(t *testing.T) {
-			b := quietTab(t, 1440, 900)
-			b.Resize(1440, 900)
+			lend(t, b)
 			b.Visit(address + "state/" + tt.state)
 			b.Until(live)
 			b.Settle()
@@ -97,7 +96,7 @@ const beyond = `[...document.querySelectorAll(".table tbody td")]
 
 // On a phone the processes of eight GPUs are within three screens, and a thousand GPUs are no endless page.
 func TestAPhone(t *testing.T) {
-	address := startGallery(t)
+	address, b := startGallery(t), openTab(t, 390, 844)
 	for _, tt := range []struct {
 		state, what string
 		most        float64
@@ -111,7 +110,7 @@ func TestAPhone(t *testing.T) {
 		{"thousand/alerts", `document.documentElement.scrollHeight`, 9000},
 	} {
 		t.Run(tt.state, func(t *testing.T) {
-			b := quietTab(t, 390, 844)
+			lend(t, b)
 			b.Resize(390, 844)
 			b.Visit(address + "state/" + tt.state)
 			b.Until(live)
@@ -137,10 +136,10 @@ const small = `[...document.querySelectorAll("a[href], button, select, input:not
 
 // What is pressed is 44 pixels high on a phone.
 func TestTargetsOnAPhone(t *testing.T) {
-	address := startGallery(t)
+	address, b := startGallery(t), openTab(t, 390, 844)
 	for _, state := range []string{"one/", "heat/", "fleet/", "thousand/", "eight/processes", "eight/processes?process=dgx-07/GPU-00000000-0000-4000-8000-000000000000/9001", "alerts/alerts", "alerts/alerts?tab=silenced", "one/gpu/GPU-00000000-0000-4000-8000-000000000000", "fleet/nodes", "eight/about", "eight/find"} {
 		t.Run(state, func(t *testing.T) {
-			b := quietTab(t, 390, 844)
+			lend(t, b)
 			b.Resize(390, 844)
 			b.Visit(address + "state/" + state)
 			b.Settle()

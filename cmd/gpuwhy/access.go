@@ -139,11 +139,15 @@ func (u *undecided) Error() string {
 type choice struct{ does, flag, value string }
 
 func (u *undecided) choices() []choice {
+	here := defaultListen
+	if _, port, err := net.SplitHostPort(u.address); err == nil && port != "0" {
+		here = net.JoinHostPort("127.0.0.1", port)
+	}
 	return []choice{
 		{"people sign in, and the first start prints a link that makes the first administrator", "sign-in", "true"},
 		{"everyone may see everything", "no-sign-in", "true"},
 		{"everyone may see everything, and acknowledge and silence alerts, as in versions without sign-in", "no-sign-in", "operator"},
-		{"only this machine reaches it", "listen", defaultListen},
+		{"only this machine reaches it", "listen", here},
 	}
 }
 
@@ -165,10 +169,10 @@ func (u *undecided) Lines() []string {
 	}
 	return append(lines,
 		"  people sign in with an account that you make now: run 'gpuwhy user add NAME --role administrator', with the same --state-dir",
-		"  people sign in elsewhere: name a provider with --oidc-issuer, or a proxy that signs people in with --proxy-sign-in and --trusted-proxy (docs/access.md)")
+		"  people sign in elsewhere: name a provider with --oidc-issuer, or a proxy that signs people in with --proxy-sign-in and --trusted-proxy (the guide, at /guide/access)")
 }
 
-// checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server.
+// checkAdmission returns why gpuwhy would not start, as far as that is known without asking a server. It changes no file.
 func (f *programFlags) checkAdmission(ctx context.Context) error {
 	if f.Accounts != "" {
 		_, err := f.admit(ctx, nil)
@@ -177,7 +181,7 @@ func (f *programFlags) checkAdmission(ctx context.Context) error {
 	open := ledger.InMemory
 	if file := filepath.Join(f.StateDir, accountsFile); f.StateDir != "" {
 		if _, err := os.Stat(file); err == nil {
-			open = func(ctx context.Context) (ledger.Ledger, error) { return ledger.OpenFile(ctx, file) }
+			open = func(ctx context.Context) (ledger.Ledger, error) { return ledger.Look(ctx, file) }
 		}
 	}
 	accounts := &ledger.Later{Open: open}
@@ -218,7 +222,7 @@ func (d *daemon) tellSetup(env *environment, room *access.Room, secure *certs.Ro
 		// The link is below the origin, with the base path.
 		origin := cmp.Or(d.PublicURL, strings.TrimSuffix(pageURL(secure, addressText(ln.Addr()), "/"), "/"))
 		fmt.Fprintf(env.stdout, "Nobody can sign in yet. Make the first administrator within 15 minutes, at %s%s\n", origin, link)
-		if !d.local(env.ctx) && secure == nil && !d.AllowPlainSignIn && len(d.proxies) == 0 {
+		if !d.local(env.ctx) && secure == nil && !d.AllowPlainSignIn && d.proxies.None() {
 			fmt.Fprintln(env.stdout, "Over plain HTTP, it works on this machine alone, and not in a container. For others, add --tls-self-signed or another certificate, "+
 				"or a proxy that --trusted-proxy names, or --allow-plain-sign-in")
 		}

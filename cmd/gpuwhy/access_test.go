@@ -125,8 +125,11 @@ func TestContradictions(t *testing.T) {
 
 // Each line that the refusal says to add makes gpuwhy start: as a flag, as a variable and in the file.
 func TestWhatTheRefusalSaysToAdd(t *testing.T) {
-	const elsewhere = "0.0.0.0:8003"
+	const elsewhere = "0.0.0.0:9400"
 	lines := strings.Join((&undecided{elsewhere}).Lines(), "\n")
+	if !strings.Contains(lines, "--listen=127.0.0.1:9400 ") {
+		t.Errorf("another port is proposed:\n%s", lines)
+	}
 	nobody := accounts(t)
 	starts := func(t *testing.T, args ...string) {
 		t.Helper()

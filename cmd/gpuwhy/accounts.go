@@ -25,6 +25,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/app"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/state"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
@@ -119,9 +120,14 @@ func (f *accountsFlags) alone(env *environment, ask func(*client.Client) error) 
 	d := &daemon{programFlags: new(programFlags)}
 	d.stateFlags, d.ledgerFlags = f.stateFlags, f.ledgerFlags
 	d.ownStateDir = false // a folder that can't be used is an error here
+	_, missing := os.Stat(f.StateDir)
 	release, err := d.takeStateDir(env.log)
 	if err != nil {
 		return err
+	}
+	if f.StateDir != "" && errors.Is(missing, os.ErrNotExist) && os.Geteuid() == 0 && state.BelongsToRoot(f.StateDir) {
+		env.log.Warn("the state directory is new, and belongs to root", "folder", f.StateDir,
+			"try", "if another user runs gpuwhy, give it to that user: chown -R USER "+f.StateDir)
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	accounts := d.newLedger(env.log)
@@ -239,7 +245,7 @@ type userList struct{ listFlags }
 // Run lists accounts.
 func (c userList) Run(env *environment) error {
 	return list(&c.listFlags, env, client.ListUsers(), "There is no account.", func(all *contract.Users) [][]string {
-		rows := [][]string{{"NAME", "ROLE", "MACHINES", "SIGNS IN WITH", "LAST SIGN-IN", "SESSIONS", "TOKENS", ""}}
+		rows := [][]string{{"NAME", "ROLE", "MACHINES", "SEES", "SIGNS IN WITH", "LAST SIGN-IN", "SESSIONS", "TOKENS", ""}}
 		for i := range all.Users {
 			u := &all.Users[i]
 			state := ""
@@ -247,7 +253,7 @@ func (c userList) Run(env *environment) error {
 				state = "disabled"
 			}
 			rows = append(rows, []string{
-				u.Name, u.Role, cmp.Or(u.Scope, "all"), cmp.Or(strings.Join(u.Ways, ", "), "nothing yet"), momentOr(u.LastSeen, "never"),
+				u.Name, u.Role, cmp.Or(u.Scope, "all"), cmp.Or(u.Sees, "all"), cmp.Or(strings.Join(u.Ways, ", "), "nothing yet"), momentOr(u.LastSeen, "never"),
 				fmt.Sprint(u.Sessions), fmt.Sprint(u.Tokens), state,
 			})
 		}

@@ -49,7 +49,7 @@ func (f *auditFlags) auditOptions(log *slog.Logger) audit.Options {
 	if f.AuditSyslog {
 		system, err := audit.OpenSystemLog()
 		if err != nil {
-			log.Warn("entries are not sent to the system log", "err", err, "try", "start the system log, or leave out --audit-syslog")
+			log.Warn("entries are not sent to the system log", "err", err, "try", "leave out --audit-syslog")
 			return o
 		}
 		o.System = system

@@ -3,9 +3,14 @@
 package main
 
 import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -99,6 +104,87 @@ func TestCheckConfigBesideARunningProgram(t *testing.T) {
 	if _, err := os.Stat(filepath.Dir(dir)); err == nil {
 		t.Error("it made the folder")
 	}
+}
+
+// check-config changes no file of a state directory, also where serve would bring an earlier version's tables up to date or take permissions
+// away, and whether a program runs there or not.
+func TestCheckConfigChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	serving := start(t, nil, fast, "--source=simulate:rtx-4090", "--state-dir="+dir, "--tls-self-signed")
+	if r := command(t, nil, "user", "add", "ann", "--role=administrator", "--state-dir="+dir); r.code != exitOK {
+		t.Fatalf("%+v", r)
+	}
+	check := func(what string, wants int, args ...string) {
+		t.Helper()
+		before := contentOf(t, dir)
+		if before["access.db"] == "" || before["history.db"] == "" {
+			t.Fatalf("it has only %v", slices.Collect(maps.Keys(before)))
+		}
+		r := inside(append([]string{"check-config", "--source=simulate:rtx-4090", "--state-dir=" + dir, "--listen=0.0.0.0:0", "--tls-self-signed"}, args...)...)
+		if r.code != wants {
+			t.Errorf("%s: %+v", what, r)
+		}
+		after := contentOf(t, dir)
+		for name := range maps.Keys(before) {
+			if before[name] != after[name] {
+				t.Errorf("%s: %s was changed", what, name)
+			}
+		}
+		if len(before) != len(after) {
+			t.Errorf("%s: of %v it made %v", what, slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
+		}
+	}
+	if err := serving.stop(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	check("after a run", exitOK)
+	accounts := filepath.Join(dir, "access.db")
+	if err := os.Chmod(accounts, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("accounts that others may read", exitOK)
+	if err := os.Remove(accounts); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", accounts) // as before the first migration
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "PRAGMA application_id = 0x67776c67; CREATE TABLE earlier (a INTEGER)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check("tables of an earlier version", exitOK)
+	if err := os.WriteFile(accounts, []byte("no database, but long enough to look like one, if nobody looks closely"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check("damaged accounts", exitOK)
+}
+
+// contentOf is the content, the permissions and the time of each file below a folder, by name.
+func contentOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		name, _ := filepath.Rel(dir, path)
+		all[name] = fmt.Sprint(info.Mode(), info.ModTime(), string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // Leftovers of a shell or a Windows editor in a value are refused or understood, and gpuwhy does not create a folder with such a name.

@@ -5,5 +5,4 @@ import (
 	_ "charm.land/bubbles/v2/textinput"
 	_ "charm.land/bubbletea/v2"
 	_ "charm.land/lipgloss/v2"
-	_ "github.com/yuin/goldmark"
 )

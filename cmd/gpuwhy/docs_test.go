@@ -5,8 +5,11 @@ package main
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -81,4 +84,42 @@ func TestLinksOfTheDocumentsLead(t *testing.T) {
 	if err != nil || links < 100 {
 		t.Errorf("%d links; %v", links, err)
 	}
+}
+
+// The changes are listed by release, the newest first, and what is not released yet before all; each release has notes.
+func TestReleases(t *testing.T) {
+	t.Parallel()
+	var releases []string
+	for _, m := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(readTop(t, "CHANGELOG.md"), -1) {
+		releases = append(releases, m[1])
+	}
+	if len(releases) < 2 || releases[0] != "Unreleased" {
+		t.Fatalf("CHANGELOG.md has %q", releases)
+	}
+	form := regexp.MustCompile(`^(\d+\.\d+\.\d+) \([A-Z][a-z]+ \d{4}\)$`)
+	for i, release := range releases[1:] {
+		m := form.FindStringSubmatch(release)
+		if m == nil || i > 0 && compareVersions(m[1], form.FindStringSubmatch(releases[i])[1]) >= 0 {
+			t.Fatalf("%q is no release, or is listed before a later one", release)
+		}
+		notes, err := exec.CommandContext(t.Context(), top+"/tools/release-notes", m[1]).CombinedOutput()
+		if err != nil || len(notes) < 200 || strings.Contains(string(notes), "](docs/") {
+			t.Errorf("the notes of %s: %v\n%s", m[1], err, notes)
+		}
+	}
+	if notes, err := exec.CommandContext(t.Context(), top+"/tools/release-notes", "0.0.1").CombinedOutput(); err == nil {
+		t.Errorf("a release that is none has notes: %s", notes)
+	}
+}
+
+// compareVersions compares two versions, number by number.
+func compareVersions(a, b string) int {
+	numbers := func(version string) (list []int) {
+		for part := range strings.SplitSeq(version, ".") {
+			n, _ := strconv.Atoi(part) // only digits match
+			list = append(list, n)
+		}
+		return list
+	}
+	return slices.Compare(numbers(a), numbers(b))
 }

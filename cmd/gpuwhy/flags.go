@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/user"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/export"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
@@ -218,11 +221,12 @@ type servingFlags struct {
 
 	MaxViewersPerAddress int      `group:"serving" placeholder:"N" help:"Maximum number of WebSocket connections from one address, or from one /64 of IPv6. By default 256, and unlimited from this machine."`
 	TrustedProxy         []string `group:"serving" placeholder:"CIDR" help:"Address or network of a proxy, such as 10.0.0.0/8, that names its clients in X-Forwarded-For; repeatable, or separated by commas." docs:"deploy.md#who-the-clients-of-a-proxy-are"`
+	ProxyUser            []string `group:"serving" placeholder:"USER" help:"User of this machine that such a proxy runs as. Over loopback and a Unix socket, only the word of these users is then taken, whatever --trusted-proxy names; repeatable." docs:"access.md#a-proxy-on-the-same-machine"`
 
-	origins auth.Origins // of AllowOrigin
-	frames  auth.Frames  // of AllowEmbed
-	proxies serve.Proxies
-	hosts   []string // of AllowHost, as requests have them
+	origins auth.Origins  // of AllowOrigin
+	frames  auth.Frames   // of AllowEmbed
+	proxies serve.Proxies // of TrustedProxy and ProxyUser
+	hosts   []string      // of AllowHost, as requests have them
 }
 
 func (f *servingFlags) check() (err error) {
@@ -246,8 +250,30 @@ func (f *servingFlags) check() (err error) {
 	if f.frames, err = auth.ParseFrames(f.AllowEmbed); err != nil {
 		return fmt.Errorf("--allow-embed: %w", err)
 	}
-	f.proxies, err = serve.ParseProxies(f.TrustedProxy)
-	return err
+	if f.proxies, err = serve.ParseProxies(f.TrustedProxy); err != nil || len(f.ProxyUser) == 0 {
+		return err
+	}
+	users := make([]peer.UID, len(f.ProxyUser))
+	for i, name := range f.ProxyUser {
+		if users[i], err = uidOf(name); err != nil {
+			return bad("proxy-user", name, "this machine has no such user")
+		}
+	}
+	f.proxies.Here = access.ProxyUsers(users)
+	return nil
+}
+
+// uidOf finds a user of this machine by name or number.
+func uidOf(name string) (peer.UID, error) {
+	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
+		return peer.UID(n), nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseUint(u.Uid, 10, 32)
+	return peer.UID(n), err
 }
 
 // stateFlags say where state is kept.
@@ -383,7 +409,7 @@ type programFlags struct {
 }
 
 func (f *programFlags) check(live bool) error {
-	vouching := func() error { return f.vouchingFlags.check(f.TrustedProxy, f.BasePath) }
+	vouching := func() error { return f.vouchingFlags.check(f.proxies, f.BasePath) }
 	if err := first(f.servingFlags.check, f.accessFlags.check, vouching, f.paceFlags.check, f.deadlineFlags.check, f.alertFlags.check, f.priceFlags.check, f.retentionFlags.check, f.joiningFlags.check,
 		f.brokerFlags.check, f.ledgerFlags.check, f.auditFlags.check, f.exportFlags.check, f.clusterFileFlags.check, func() error { return f.keptFlags.check(live) },
 		func() error { return f.tlsFlags.check(f.StateDir) }); err != nil {

@@ -51,7 +51,7 @@ var wrongValues = map[string]string{
 	"listen": "nowhere", "base-path": "x", "allow-origin": "x", "allow-embed": "x", "allow-host": "http://x", "max-viewers": "0", "max-viewers-per-address": "-1", "trusted-proxy": "x",
 	"history": "mysql://x", "history-retention": "raw=x", "electricity-price": "-1",
 	"alert-utilization": "100", "fleet": "http://x", "fleet-credentials": "x", "fleet-listen": "x", "fleet-host": "a:1", "cluster": "a:b", "label": "x", "clusters": "/nowhere",
-	"tls-key": "x", "tls-cert": "x", "acme-domain": "gpu", "acme-email": "x", "acme-directory": "x", "redirect-listen": "80", "tls-ca": "/nowhere", "tls-fingerprint": "12",
+	"tls-key": "x", "tls-cert": "x", "acme-domain": "gpu", "acme-email": "x", "acme-directory": "x", "redirect-listen": "80", "hsts": "1ms", "tls-ca": "/nowhere", "tls-fingerprint": "12",
 	"public-url": "x", "oidc-providers": "x", "oidc-issuer": "http://x.example", "oidc-name": "x", "oidc-client-id": "x", "oidc-client-secret-file": "/nowhere", "oidc-client-secret-env": "X",
 	"oidc-scopes": "x", "oidc-name-claim": "x", "oidc-groups-claim": "x", "oidc-role": "x", "oidc-default-role": "x", "oidc-create-users": "false",
 	"proxy-sign-in": "x", "proxy-user": "x", "proxy-role": "x", "proxy-default-role": "x", "proxy-issuer": "x", "proxy-audience": "x",

@@ -175,13 +175,14 @@ func TestAThawedDisk(t *testing.T) {
 	p.remembered()
 	thaw := d.freeze()
 	p.fails("is not answering")
-	silence := silenced(p, http.StatusAccepted)
+	silenced(p, http.StatusServiceUnavailable) // since it can't be recorded
 	thaw()
 	p.remembered()
 	p.whole(0)
 	p.part("state", "ok")
 	p.part("history", "ok")
-	killAndLook(p, filepath.Join(d.dir, "state"), silence)
+	p.part("audit", "ok")
+	killAndLook(p, filepath.Join(d.dir, "state"), silenced(p, http.StatusCreated))
 }
 
 // While the disk of a fleet's server is frozen, machines stay live and may reconnect. SIGTERM ends the server and all connections to

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -233,6 +234,54 @@ func TestAccountsOfACommandOfRoot(t *testing.T) {
 		if s, ok := info.Sys().(*syscall.Stat_t); !ok || s.Uid != service || s.Gid != service || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s belongs to %d:%d and has mode %v", f.Name(), s.Uid, s.Gid, info.Mode())
 		}
+	}
+}
+
+// A state directory that a command of root makes belongs to the owner of the folder above it, and a gpuwhy of that user can use it. If that is
+// root, the command says what to do.
+func TestAStateDirectoryOfACommandOfRoot(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	home := publicDir(t)
+	add := func(dir, name string) string {
+		t.Helper()
+		r := command(t, nil, "user", "add", name, "--role=administrator", "--state-dir="+dir)
+		if r.code != exitOK {
+			t.Fatalf("%+v", r)
+		}
+		return r.stderr
+	}
+	roots := filepath.Join(home, "root's")
+	if says := add(roots, "ann"); !strings.Contains(says, "chown -R USER "+roots) {
+		t.Errorf("it says %q", says)
+	}
+	if says := add(roots, "bob"); strings.Contains(says, "chown") {
+		t.Errorf("of a folder that was there it says %q", says)
+	}
+	if err := os.Chown(home, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, "srv", "state")
+	if says := add(dir, "ann"); strings.Contains(says, "chown") {
+		t.Errorf("it says %q", says)
+	}
+	err := filepath.WalkDir(filepath.Join(home, "srv"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if s, ok := info.Sys().(*syscall.Stat_t); err == nil && (!ok || s.Uid != nobody || s.Gid != nobody || info.Mode().Perm()&0o077 != 0) {
+			t.Errorf("%s belongs to %d:%d and has mode %v", path, s.Uid, s.Gid, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := asNobody(t, "user", "list", "--state-dir="+dir).CombinedOutput(); err != nil || !strings.Contains(string(out), "ann") {
+		t.Errorf("the user of the service can't use it: %v\n%s", err, out)
 	}
 }
 

@@ -245,7 +245,7 @@ func pingsOutlive(t *testing.T) bool {
 	newHub := func(pingEvery time.Duration) (*hub.Hub, *websocket.Conn, *proxy) {
 		h := hub.New(hub.Config{
 			Encode:    func(*insight.Moment, auth.Audience, func(*gpu.Device) bool) ([]byte, error) { return []byte("{}"), nil },
-			Status:    func(*insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
+			Status:    func(auth.Audience, *insight.Fleet, []byte) ([]byte, error) { return []byte("{}"), nil },
 			PingEvery: pingEvery, WriteTimeout: 3 * time.Second,
 		})
 		site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

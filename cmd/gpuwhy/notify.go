@@ -61,7 +61,7 @@ func (c notifyTestCommand) targets() ([]notify.Target, error) {
 	}
 	all := file.Notify.Targets
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s has no targets: docs/notifications.md says how to write them", c.AlertRules)
+		return nil, fmt.Errorf("%s has no targets: the guide says how to write them, at /guide/notifications", c.AlertRules)
 	}
 	if len(c.Targets) == 0 {
 		return all, nil

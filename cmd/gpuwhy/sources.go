@@ -151,7 +151,7 @@ func (m *target) read(log *slog.Logger) ([]*reading.Inputs, error) {
 		}
 		var all []*reading.Inputs
 		for _, source := range nodes {
-			in := &reading.Inputs{Node: source.Node(), Origin: m.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}}
+			in := &reading.Inputs{Node: source.Node(), Origin: m.Source[0], Sources: []sampler.Source{source}, Place: insight.Place{Labels: source.Labels()}, Earlier: source.Earlier}
 			if len(nodes) == 1 {
 				in.Node = cmp.Or(m.Node, in.Node)
 			}

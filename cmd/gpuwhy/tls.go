@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/certs"
@@ -17,14 +18,15 @@ import (
 
 // tlsFlags say with which certificate the page is served over TLS.
 type tlsFlags struct {
-	TLSCert          string   `group:"access" name:"tls-cert" placeholder:"FILE" help:"Serve over TLS with this certificate and its chain, as PEM; read again when it changes." docs:"access.md#tls"`
-	TLSKey           string   `group:"access" name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert, as PEM."`
-	TLSSelfSigned    bool     `group:"access" name:"tls-self-signed" help:"Serve over TLS with a certificate that gpuwhy makes and keeps, for a LAN. Its fingerprint is printed at the start." docs:"access.md#tls"`
-	ACMEDomain       []string `group:"access" name:"acme-domain" placeholder:"NAME" help:"Serve over TLS with a certificate for this name from an ACME authority, which must reach this machine; accepts the authority's terms of service; repeatable." docs:"access.md#tls"`
-	ACMEEmail        string   `group:"access" name:"acme-email" placeholder:"ADDRESS" help:"Where the ACME authority reaches you."`
-	ACMEDirectory    string   `group:"access" name:"acme-directory" placeholder:"URL" help:"The ACME authority, Let's Encrypt by default."`
-	RedirectListen   string   `group:"access" name:"redirect-listen" placeholder:"ADDRESS" help:"Address, such as :80, on which plain HTTP is led to TLS, and on which an ACME authority can check the name."`
-	AllowPlainSignIn bool     `group:"access" name:"allow-plain-sign-in" help:"Take passwords also over plain HTTP, where others on the network can read them." docs:"access.md#tls"`
+	TLSCert          string        `group:"access" name:"tls-cert" placeholder:"FILE" help:"Serve over TLS with this certificate and its chain, as PEM; read again when it changes." docs:"access.md#tls"`
+	TLSKey           string        `group:"access" name:"tls-key" placeholder:"FILE" help:"The key of --tls-cert, as PEM."`
+	TLSSelfSigned    bool          `group:"access" name:"tls-self-signed" help:"Serve over TLS with a certificate that gpuwhy makes and keeps, for a LAN. Its fingerprint is printed at the start." docs:"access.md#tls"`
+	ACMEDomain       []string      `group:"access" name:"acme-domain" placeholder:"NAME" help:"Serve over TLS with a certificate for this name from an ACME authority, which must reach this machine; accepts the authority's terms of service; repeatable." docs:"access.md#tls"`
+	ACMEEmail        string        `group:"access" name:"acme-email" placeholder:"ADDRESS" help:"Where the ACME authority reaches you."`
+	ACMEDirectory    string        `group:"access" name:"acme-directory" placeholder:"URL" help:"The ACME authority, Let's Encrypt by default."`
+	RedirectListen   string        `group:"access" name:"redirect-listen" placeholder:"ADDRESS" help:"Address, such as :80, on which plain HTTP is led to TLS, and on which an ACME authority can check the name."`
+	HSTS             time.Duration `group:"access" name:"hsts" default:"24h" placeholder:"TIME" help:"How long browsers that have opened the page use nothing but TLS for its name. They are told so on port 443 alone, and only where an authority that this system knows vouches for the name; 0 makes them forget it." docs:"access.md#tls"`
+	AllowPlainSignIn bool          `group:"access" name:"allow-plain-sign-in" help:"Take passwords also over plain HTTP, where others on the network can read them." docs:"access.md#tls"`
 
 	domains []string // of ACMEDomain, as clients ask for them
 }
@@ -50,6 +52,7 @@ func (f *tlsFlags) check(stateDir string) error {
 		rule{len(f.ACMEDomain) == 0 && f.ACMEEmail != "", "acme-email", f.ACMEEmail, "has no effect without --acme-domain"},
 		rule{len(f.ACMEDomain) == 0 && f.ACMEDirectory != "", "acme-directory", f.ACMEDirectory, "has no effect without --acme-domain"},
 		rule{f.ACMEDirectory != "" && (noURL != nil || directory.Scheme != "https" || directory.Host == ""), "acme-directory", f.ACMEDirectory, "give the https:// URL of the authority's directory"},
+		rule{f.HSTS < 0 || f.HSTS > 2*365*24*time.Hour || f.HSTS%time.Second != 0, "hsts", f.HSTS, "must be whole seconds, from 0 to 17520h (two years)"},
 		rule{f.RedirectListen != "" && !f.secure(), "redirect-listen", f.RedirectListen, "has no effect without TLS: give --tls-cert, --tls-self-signed or --acme-domain"},
 		rule{f.RedirectListen != "" && (noAddress != nil || port == ""), "redirect-listen", f.RedirectListen, "give an address and a port, such as :80"},
 	); err != nil {
@@ -90,7 +93,7 @@ func (f *tlsFlags) certs() *certs.Options {
 	if !f.secure() {
 		return nil
 	}
-	return &certs.Options{Cert: f.TLSCert, Key: f.TLSKey, SelfSigned: f.TLSSelfSigned, Domains: f.domains, Email: f.ACMEEmail, Directory: f.ACMEDirectory}
+	return &certs.Options{Cert: f.TLSCert, Key: f.TLSKey, SelfSigned: f.TLSSelfSigned, Domains: f.domains, Email: f.ACMEEmail, Directory: f.ACMEDirectory, HSTS: f.HSTS}
 }
 
 // greet prints where the page is, and how people know its certificate.

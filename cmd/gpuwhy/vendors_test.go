@@ -108,7 +108,7 @@ func TestVendorsThatAreNotHere(t *testing.T) {
 			t.Errorf("%s: %+v", name, part)
 		}
 	}
-	want := map[string]string{"sampler": "ok", "hub": "ok", "nvml": "absent", "amdgpu": "ok", "intel": "absent"}
+	want := map[string]string{"sampler": "ok", "hub": "ok", "nvml": "absent", "amdgpu": "ok", "intel": "absent", "access": "ok", "audit": "ok"}
 	if !maps.Equal(states, want) {
 		t.Errorf("parts %v", states)
 	}

@@ -7,21 +7,19 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/user"
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/gpuwhy/gpuwhy/internal/access"
-	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/access/provider"
 	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
 // vouchingFlags say who else may say who somebody is: OpenID Connect providers, and proxies that sign people in.
@@ -37,12 +35,11 @@ type vouchingFlags struct {
 	OIDCScopes           []string     `group:"access" name:"oidc-scopes" placeholder:"SCOPE" help:"Scopes to ask for besides openid; profile and email by default."`
 	OIDCNameClaim        string       `group:"access" name:"oidc-name-claim" placeholder:"CLAIM" help:"The claim with the person's name; preferred_username by default, or else a verified e-mail address."`
 	OIDCGroupsClaim      string       `group:"access" name:"oidc-groups-claim" placeholder:"CLAIM" help:"The claim with the person's groups, such as groups or realm_access.roles."`
-	OIDCRole             []string     `group:"access" name:"oidc-role" placeholder:"GROUP=ROLE" help:"The role of a group: viewer, operator or administrator, perhaps of some machines only, such as gpu-staff=operator@label:rack=r12; repeatable."`
+	OIDCRole             []string     `group:"access" name:"oidc-role" placeholder:"GROUP=ROLE" help:"The role of a group: viewer, operator or administrator, perhaps of some machines only, such as gpu-staff=operator@label:rack=r12, or of people who see only some, such as r12-users=viewer sees label:rack=r12; repeatable."`
 	OIDCDefaultRole      string       `group:"access" name:"oidc-default-role" placeholder:"ROLE" help:"The role of people without another one: viewer, operator, or none, which refuses them; none by default."`
 	OIDCCreateUsers      bool         `group:"access" name:"oidc-create-users" default:"true" negatable:"" help:"Give people an account when they first sign in."`
 
 	ProxySignIn      string   `group:"access" placeholder:"HEADER" help:"Header with which a trusted proxy says who has signed in, such as Remote-User, X-Forwarded-User, Tailscale-User-Login or Cf-Access-Jwt-Assertion." docs:"access.md#behind-a-proxy-that-signs-people-in"`
-	ProxyUser        []string `group:"access" placeholder:"USER" help:"User of this machine that such a proxy runs as. Over loopback and a Unix socket, only this user's word is then taken; repeatable." docs:"access.md#a-proxy-on-the-same-machine"`
 	ProxyRole        []string `group:"access" placeholder:"GROUP=ROLE" help:"The role of a group that the proxy names, or of one person with user:NAME=ROLE; as for --oidc-role; repeatable."`
 	ProxyDefaultRole string   `group:"access" placeholder:"ROLE" help:"The role of people without another one: viewer, operator, or none, which refuses them; viewer by default."`
 	ProxyIssuer      string   `group:"access" placeholder:"URL" help:"The team's address at Cloudflare Access, such as https://team.cloudflareaccess.com."`
@@ -63,12 +60,12 @@ func (f *vouchingFlags) secretVariables() (names []string) {
 	return append(names, f.OIDCClientSecretEnv)
 }
 
-// check reads the providers and the proxy. networks are the trusted proxies, and basePath is the path that everything is below.
-func (f *vouchingFlags) check(networks []string, basePath string) error {
+// check reads the providers and how proxies sign people in. proxies are the trusted ones, and basePath is the path that everything is below.
+func (f *vouchingFlags) check(proxies serve.Proxies, basePath string) error {
 	return first(
 		func() error { return f.checkPublicURL(basePath) },
 		f.checkProviders,
-		func() error { return f.checkProxy(networks) },
+		func() error { return f.checkProxy(proxies) },
 	)
 }
 
@@ -163,12 +160,11 @@ func defaultRole(text string, otherwise access.Role) (access.Role, error) {
 	return "", errors.New("must be viewer, operator or none")
 }
 
-func (f *vouchingFlags) checkProxy(networks []string) error {
+func (f *vouchingFlags) checkProxy(proxies serve.Proxies) error {
 	if f.ProxySignIn == "" {
 		f.proxied = nil
 		useless := "has no effect without --proxy-sign-in"
 		return refuse(
-			rule{len(f.ProxyUser) > 0, "proxy-user", strings.Join(f.ProxyUser, ","), useless},
 			rule{len(f.ProxyRole) > 0, "proxy-role", strings.Join(f.ProxyRole, ","), useless},
 			rule{f.ProxyDefaultRole != "", "proxy-default-role", f.ProxyDefaultRole, useless},
 			rule{f.ProxyIssuer != "", "proxy-issuer", f.ProxyIssuer, useless},
@@ -182,15 +178,8 @@ func (f *vouchingFlags) checkProxy(networks []string) error {
 		value := map[string]string{"header": f.ProxySignIn, "issuer": f.ProxyIssuer, "audience": f.ProxyAudience}[setting]
 		return bad(flag, value, err.Error())
 	}
-	if len(networks) == 0 && len(f.ProxyUser) == 0 {
+	if proxies.None() {
 		return bad("proxy-sign-in", f.ProxySignIn, "nobody may send it yet: name the proxy with --trusted-proxy, or with --proxy-user if it runs on this machine")
-	}
-	for _, name := range f.ProxyUser {
-		uid, err := uidOf(name)
-		if err != nil {
-			return bad("proxy-user", name, "this machine has no such user")
-		}
-		p.Users = append(p.Users, uid)
 	}
 	roles, err := grants("proxy-role", f.ProxyRole)
 	if err != nil {
@@ -205,19 +194,6 @@ func (f *vouchingFlags) checkProxy(networks []string) error {
 	}
 	f.proxied = p
 	return nil
-}
-
-// uidOf finds a user of this machine by name or number.
-func uidOf(name string) (peer.UID, error) {
-	if n, err := strconv.ParseUint(name, 10, 32); err == nil {
-		return peer.UID(n), nil
-	}
-	u, err := user.Lookup(name)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseUint(u.Uid, 10, 32)
-	return peer.UID(n), err
 }
 
 // A providerEntry is a provider as the configuration file has it.
@@ -383,11 +359,12 @@ func (l *grantList) UnmarshalYAML(node *yaml.Node) error {
 			User  string `yaml:"user"`
 			Role  string `yaml:"role"`
 			Scope string `yaml:"scope"`
+			Sees  string `yaml:"sees"`
 		}
 		if err := decodeKeys(item, fmt.Sprintf("[%d]", len(*l)), &entry); err != nil {
 			return err
 		}
-		g, setting, err := access.NewGrant(entry.Group, entry.User, entry.Role, entry.Scope)
+		g, setting, err := access.NewGrant(entry.Group, entry.User, entry.Role, entry.Scope, entry.Sees)
 		if err != nil {
 			return fmt.Errorf("[%d]: %s: %w", len(*l), setting, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
@@ -91,6 +92,8 @@ type Room struct {
 	tokens   *tokenWay
 	uses     uses
 	begun    *beginnings
+	changes  *pace[string] // of people's own, by who they are
+	showing  showing
 	accounts struct { // whether there is a user, when the ledger was asked last
 		sync.Mutex
 		any   bool
@@ -110,6 +113,7 @@ func New(cfg Config) *Room {
 	r := &Room{
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
 		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: newBeginnings(),
+		changes: newPace[string](rate.Every(changeEvery), changeBurst), showing: showing{now: map[viewer]*shown{}},
 	}
 	r.tokens = newTokenWay(r)
 	r.ways = append(r.ways, r.tokens, sessionWay{r})
@@ -137,6 +141,7 @@ func (r *Room) Identify(_ http.ResponseWriter, request *http.Request) (auth.Prin
 		case err != nil:
 			return auth.Principal{}, r.refused(request, "identify", err)
 		case known:
+			r.widen(&who)
 			r.noticeKey(&who)
 			return who, nil
 		}
@@ -247,5 +252,6 @@ func (r *Room) Health() map[string]contract.Part {
 // Close closes the ledger.
 func (r *Room) Close() error {
 	r.hasher.close()
+	r.showing.close()
 	return r.cfg.Ledger.Close()
 }

@@ -41,6 +41,7 @@ type User struct {
 	Name     string     `json:"name"`
 	Role     Role       `json:"role"`
 	Scope    auth.Scope `json:"scope,omitempty"`    // the machines on which the role holds; empty: all
+	Sees     auth.Scope `json:"sees,omitempty"`     // the machines that the user sees; empty: all
 	Unix     string     `json:"unix,omitempty"`     // the user of the machines whose command lines are shown whole
 	Password string     `json:"password,omitempty"` // its argon2id hash; empty: none
 	Disabled bool       `json:"disabled,omitempty"`
@@ -62,7 +63,8 @@ type Session struct {
 	Agent   string    `json:"agent,omitempty"` // as the browser names itself
 }
 
-// A Token lets a program in. Its ID is the beginning of the hash of its value. It is owned by the account that it ends with, if any.
+// A Token lets a program in. Its ID is the beginning of the hash of its value. It is owned by the account or the guest that it ends with, if
+// any.
 type Token struct {
 	Title  string      `json:"title"`
 	Access auth.Access `json:"access"`
@@ -83,7 +85,8 @@ var (
 	devices  = table[Device]{"device"}   // owned by users
 	links    = table[Link]{"link"}       // owned by users, if they are about one
 	attempts = table[Attempts]{"attempts"}
-	tokens   = table[Token]{"token"} // owned by users, or by nobody
+	guests   = table[Guest]{"guest"}
+	tokens   = table[Token]{"token"} // owned by users, by guests, or by nobody
 )
 
 // A table has the items of a kind, whose documents are of one type.
@@ -92,7 +95,7 @@ type table[T any] struct{ kind string }
 // principal is the user, as recognized in a request.
 func (u *User) principal(id string, way auth.Way, address, key string) auth.Principal {
 	return auth.Principal{
-		Name: u.Name, Access: u.Role.Access(), Audience: auth.NewAudience("", u.commands()), Scope: u.Scope, ID: identityOf(id), Way: way, Address: address, Key: key,
+		Name: u.Name, Access: u.Role.Access(), Audience: auth.NewAudience(u.Sees, u.commands()), Scope: u.Scope, ID: identityOf(id), Way: way, Address: address, Key: key,
 	}
 }
 
@@ -100,14 +103,8 @@ func (u *User) principal(id string, way auth.Way, address, key string) auth.Prin
 // in must not come in with a password either.
 func (u *User) vouchedElsewhere(way auth.Way) bool { return u.Provider != "" && way != auth.Provider }
 
-// commands says whose command lines the user sees: an administrator those that machines show to all viewers, others their own whole and
-// nobody else's.
-func (u *User) commands() auth.Commands {
-	if u.Role == Administrator {
-		return auth.Shown
-	}
-	return auth.CommandsOf(u.Unix)
-}
+// commands says whose command lines the user sees.
+func (u *User) commands() auth.Commands { return commandsOf(u.Role, u.Unix) }
 
 // identityOf is how a principal and the audit have the ID of a user.
 func identityOf(id string) string { return "user:" + id }

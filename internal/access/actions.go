@@ -142,8 +142,35 @@ func (s *AdminSite) Actions() []action.Action {
 				Answer:  gone("The token is removed."), Refuses: []action.Refused{{Refusal: noToken, Means: "There is no such token."}},
 			},
 		},
+		{
+			ID: "showCommands", Func: action.Takes(r.showCommands), HTTP: "POST /api/commands/show",
+			Form:    action.Form{Back: backToProcesses},
+			Command: action.Command{Name: "show-commands", Done: action.Tell(tellShown)},
+			Doc: action.Doc{
+				Summary: "Show all command lines",
+				Text: "For an hour, whoever asks sees the command lines of all people's processes whole, in the session or with the token of the request, without " +
+					"secrets. Only machines that this gpuwhy itself reads have them, unless --show-commands is none. Each time is in the audit.",
+				Answer:  answers("Until when they are shown.", contract.ShownCommands{}),
+				Refuses: []action.Refused{{Refusal: nobodyShown, Means: "gpuwhy can't tell the caller apart from others."}},
+			},
+		},
+		{
+			ID: "hideCommands", Func: action.Takes(r.hideCommands), HTTP: "POST /api/commands/hide",
+			Form:    action.Form{Back: backToProcesses},
+			Command: action.Command{Name: "hide-commands"},
+			Doc: action.Doc{
+				Summary: "Hide command lines again",
+				Text:    "Ends what POST /api/commands/show began, at once.",
+				Answer:  gone("They are as --show-commands says."),
+			},
+		},
 	}
+	tooOften := action.Refused{Refusal: tooFast, Means: "Whoever asks has changed too much of their own in a short time."}
 	for i := range list {
+		if list[i].Own {
+			list[i].Pace = func(c *action.Call) error { return r.paced(&c.Principal) }
+			list[i].Refuses = append(list[i].Refuses, tooOften)
+		}
 		list[i].Needs, list[i].Tag = auth.Administer, contract.ClientAccess.Name
 		if list[i].Misfit == nil {
 			list[i].Misfit = badRole
@@ -154,6 +181,14 @@ func (s *AdminSite) Actions() []action.Action {
 
 // backTo leads a form back to the page that it is on.
 func leadsTo(path string) func(string) string { return func(string) string { return path } }
+
+// backToProcesses leads a form back to one of the pages with processes.
+func backToProcesses(page string) string {
+	if page == "now" {
+		return "/"
+	}
+	return "/processes"
+}
 
 func answers(description string, value any) apidoc.Answer {
 	return apidoc.Answer{Status: http.StatusOK, Description: description, ContentType: "application/json", Of: value}
@@ -170,6 +205,9 @@ func tellUser(done string) func(*contract.User) string {
 		text := done + ": " + u.Name + ", " + u.Role
 		if u.Scope != "" {
 			text += " of " + u.Scope
+		}
+		if u.Sees != "" {
+			text += ", sees " + u.Sees
 		}
 		if u.Disabled {
 			text += ", disabled"
@@ -188,6 +226,10 @@ func tellAddedUser(u *contract.AddedUser) string {
 		text += ":\n" + *u.Link
 	}
 	return text
+}
+
+func tellShown(s *contract.ShownCommands) string {
+	return "You see all command lines of this machine whole, until " + local(s.Until) + "."
 }
 
 func tellAddedToken(t *contract.AddedToken) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -45,10 +46,10 @@ func parsedRole(name string) (Role, error) {
 	return role, nil
 }
 
-func parsedScope(text string) (auth.Scope, error) {
+func parsedScope(field, text string) (auth.Scope, error) {
 	scope, err := auth.ParseScope(text)
 	if err != nil {
-		return "", action.Invalid("scope", "can't be read: "+err.Error())
+		return "", action.Invalid(field, "can't be read: "+err.Error())
 	}
 	return scope, nil
 }
@@ -73,7 +74,11 @@ func (r *Room) addUser(ctx context.Context, c *action.Call, ask contract.UserReq
 	if err != nil {
 		return nil, err
 	}
-	scope, err := parsedScope(ask.Scope)
+	scope, err := parsedScope("scope", ask.Scope)
+	if err != nil {
+		return nil, err
+	}
+	sees, err := parsedScope("sees", ask.Sees)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +87,7 @@ func (r *Room) addUser(ctx context.Context, c *action.Call, ask contract.UserReq
 	}
 	made := &row[User]{
 		Item:  ledger.Item{ID: newID(), Name: nameOf(name)},
-		Value: User{Name: name, Role: role, Scope: scope, Unix: ask.Unix, Created: r.cfg.Clock.Now().UTC()},
+		Value: User{Name: name, Role: role, Scope: scope, Sees: sees, Unix: ask.Unix, Created: r.cfg.Clock.Now().UTC()},
 	}
 	if ask.Password != "" {
 		if made.Value.Password, err = r.newHash(ctx, name, ask.Password); err != nil {
@@ -176,7 +181,12 @@ func change(u *User, ask *contract.UserChange) (err error) {
 		}
 	}
 	if ask.Scope != nil {
-		if u.Scope, err = parsedScope(*ask.Scope); err != nil {
+		if u.Scope, err = parsedScope("scope", *ask.Scope); err != nil {
+			return err
+		}
+	}
+	if ask.Sees != nil {
+		if u.Sees, err = parsedScope("sees", *ask.Sees); err != nil {
 			return err
 		}
 	}
@@ -239,7 +249,7 @@ func (r *Room) apply(ctx context.Context, changes ...ledger.Change) error {
 
 // signsIn reports whether an account can administer gpuwhy.
 func (r *Room) signsIn(ctx context.Context, u *row[User]) (bool, error) {
-	if u == nil || u.Value.Role != Administrator || u.Value.Disabled || u.Value.Scope != "" {
+	if u == nil || u.Value.Role != Administrator || u.Value.Disabled || u.Value.Scope != "" || u.Value.Sees != "" {
 		return false, nil
 	}
 	if u.Value.Password != "" || u.Value.Provider != "" {
@@ -371,10 +381,14 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 	if err != nil {
 		return nil, err
 	}
-	if account == "" {
+	if account == "" || isGuest(account) {
 		if err := administers(&c.Principal); err != nil {
 			return nil, err
 		}
+	}
+	more, err := r.outside(ctx, c, account, &ask, token)
+	if err != nil {
+		return nil, err
 	}
 	all, err := tokens.list(ctx, r.ledger, "")
 	if err != nil {
@@ -396,19 +410,49 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 	if err != nil {
 		return nil, err
 	}
-	switch err := r.ledger.Apply(ctx, put); {
+	switch err := r.ledger.Apply(ctx, append(more, put)...); {
 	case errors.Is(err, ledger.ErrConflict):
 		return nil, titleTaken
 	case err != nil:
 		return nil, err
 	}
 	name := ""
-	if account != "" {
+	if account != "" && !isGuest(account) {
 		name = c.Principal.Name
 	}
 	answer := contract.AddedToken{Token: newToken(token, name), Value: value}
 	c.Note(nil, answer.Token)
 	return answer, nil
+}
+
+// outside limits a token whose owner's rights somebody else decides. It returns the change that makes the owner known, if that is a guest
+// who has no token yet.
+func (r *Room) outside(ctx context.Context, c *action.Call, owner string, ask *contract.TokenRequest, token *row[Token]) (more []ledger.Change, err error) {
+	held, err := r.holder(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	if held == nil && isGuest(owner) && c.Principal.ID == owner {
+		guest := &row[Guest]{Item: ledger.Item{ID: owner}, Value: Guest{Name: c.Principal.Name, Rights: rightsOf(&c.Principal)}}
+		put, err := guests.put(guest)
+		if err != nil {
+			return nil, err
+		}
+		more, held = append(more, put), guest.Value.holder()
+	}
+	if held == nil || !held.outside {
+		return more, nil
+	}
+	latest := token.Value.Made.Add(longestOutside)
+	switch days := int(longestOutside.Hours() / 24); {
+	case ask.Never:
+		return nil, action.Invalid("never_expires", fmt.Sprintf("is not possible: a proxy or a provider decides what you may do, so a token of yours ends after %d days at most", days))
+	case ask.Days > days:
+		return nil, action.Invalid("expires_in_days", fmt.Sprintf("must be from 1 to %d: a proxy or a provider decides what you may do, and gpuwhy does not learn if that ends", days))
+	case token.Expires.After(latest):
+		token.Expires = latest
+	}
+	return more, nil
 }
 
 // asked returns the token that a request asks for, if whoever asks has that much.
@@ -421,7 +465,7 @@ func (r *Room) asked(c *action.Call, ask *contract.TokenRequest) (*row[Token], e
 	if _ = t.Value.Access.UnmarshalText([]byte(cmp.Or(ask.Access, auth.Read.String()))); t.Value.Access <= 0 {
 		return nil, action.Invalid("access", "must be one of metrics, read, operate and administer")
 	}
-	scope, err := parsedScope(ask.Scope) // an account's token without one is for the machines of the account
+	scope, err := parsedScope("scope", ask.Scope) // an account's token without one is for the machines of the account
 	if err != nil {
 		return nil, err
 	}
@@ -441,11 +485,15 @@ func (r *Room) asked(c *action.Call, ask *contract.TokenRequest) (*row[Token], e
 	case !ask.Never:
 		t.Expires = now.AddDate(0, 0, days)
 	}
-	if !c.Principal.May(t.Value.Access) || scope != "" && !scope.Within(c.Principal.Scope) {
+	sees, _ := c.Principal.Audience.Machines()
+	if !c.Principal.May(t.Value.Access) || scope != "" && (!scope.Within(c.Principal.Scope) || !scope.Within(sees)) {
 		refusal := *tooMuch
 		refusal.What += ": you have the access " + strconv.Quote(c.Principal.Access.String())
 		if c.Principal.Scope != "" {
 			refusal.What += " on " + string(c.Principal.Scope)
+		}
+		if sees != "" {
+			refusal.What += ", and see " + string(sees)
 		}
 		return nil, &refusal
 	}
@@ -469,9 +517,14 @@ func picturePath(text string) (string, error) {
 	return address(u.EscapedPath(), query), nil
 }
 
-// accountOf returns the account that a token belongs to which a principal makes: its own, or for a token that of the token. Empty: none.
+// accountOf returns the account or the guest that a token belongs to which a principal makes: its own, or for a token that of the token.
+// Empty: none.
 func (r *Room) accountOf(ctx context.Context, c *action.Call) (string, error) {
-	if c.Principal.Way != auth.Token {
+	switch c.Principal.Way {
+	case auth.Proxy:
+		return c.Principal.ID, nil
+	case auth.Token:
+	default:
 		return c.Principal.Account(), nil
 	}
 	own, err := tokens.get(ctx, r.ledger, c.Principal.Key)
@@ -509,7 +562,7 @@ func (r *Room) removeToken(ctx context.Context, c *action.Call, _ struct{}) (any
 func newUser(u *row[User], h holdings) contract.User {
 	v := &u.Value
 	out := contract.User{
-		Name: v.Name, Role: cmp.Or(string(v.Role), "none"), Scope: string(v.Scope), Unix: v.Unix, Disabled: v.Disabled, Ways: []string{},
+		Name: v.Name, Role: cmp.Or(string(v.Role), "none"), Scope: string(v.Scope), Sees: string(v.Sees), Unix: v.Unix, Disabled: v.Disabled, Ways: []string{},
 		Sessions: h.sessions, Tokens: len(h.tokens), Created: contract.Timestamp(v.Created), LastSeen: contract.OptionalTime(v.Seen),
 	}
 	for _, way := range []struct {
@@ -614,5 +667,6 @@ func (r *Room) Sessions(ctx context.Context, who *auth.Principal) (contract.Sess
 
 // newAccount says who makes a request.
 func newAccount(who *auth.Principal) contract.Account {
-	return contract.Account{Name: who.Name, ID: who.ID, Way: string(who.Way), Access: who.Access.String(), Scope: string(who.Scope)}
+	sees, _ := who.Audience.Machines()
+	return contract.Account{Name: who.Name, ID: who.ID, Way: string(who.Way), Access: who.Access.String(), Scope: string(who.Scope), Sees: string(sees)}
 }

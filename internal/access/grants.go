@@ -17,13 +17,14 @@ type Grant struct {
 	User  string // the subject at a provider, or the name that a proxy sends
 	Role  Role
 	Scope auth.Scope // the machines on which the role holds; empty: all
+	Sees  auth.Scope // the machines that they see; empty: all
 }
 
-var errGrant = errors.New("write GROUP=ROLE or user:NAME=ROLE with a role of viewer, operator or administrator, perhaps with @ and the machines, " +
-	"such as gpu-staff=operator@label:rack=r12")
+var errGrant = errors.New("write GROUP=ROLE or user:NAME=ROLE with a role of viewer, operator or administrator, perhaps with @ and the machines on which it holds, " +
+	"or sees and the machines that they see, such as gpu-staff=operator@label:rack=r12 or r12-users=viewer sees label:rack=r12")
 
 // grant matches a grant as people write it. A group may have an = in its name, as those of LDAP have.
-var grant = regexp.MustCompile(`^(.+?)=(viewer|operator|administrator)(?:@(.+))?$`)
+var grant = regexp.MustCompile(`^(.+?)=(viewer|operator|administrator)(?:@(.+?))?(?:\s+sees\s+(.+))?$`)
 
 // ParseGrant reads a grant as people write it in a flag.
 func ParseGrant(text string) (Grant, error) {
@@ -36,14 +37,18 @@ func ParseGrant(text string) (Grant, error) {
 	if err != nil {
 		return Grant{}, err
 	}
-	if user {
-		return Grant{User: m[1], Role: Role(m[2]), Scope: scope}, nil
+	sees, err := auth.ParseScope(m[4])
+	if err != nil {
+		return Grant{}, err
 	}
-	return Grant{Group: m[1], Role: Role(m[2]), Scope: scope}, nil
+	if user {
+		return Grant{User: m[1], Role: Role(m[2]), Scope: scope, Sees: sees}, nil
+	}
+	return Grant{Group: m[1], Role: Role(m[2]), Scope: scope, Sees: sees}, nil
 }
 
-// NewGrant returns a grant of a group or a user. Its error is about the setting "group", "user", "role" or "scope".
-func NewGrant(group, user, role, scope string) (g Grant, setting string, err error) {
+// NewGrant returns a grant of a group or a user. Its error is about the setting "group", "user", "role", "scope" or "sees".
+func NewGrant(group, user, role, scope, sees string) (g Grant, setting string, err error) {
 	g = Grant{Group: group, User: user, Role: Role(role)}
 	switch {
 	case group == "" && user == "":
@@ -53,32 +58,33 @@ func NewGrant(group, user, role, scope string) (g Grant, setting string, err err
 	case g.Role.Access() == 0:
 		return g, "role", fmt.Errorf("%q must be viewer, operator or administrator", role)
 	}
-	g.Scope, err = auth.ParseScope(scope)
-	return g, "scope", err
+	if g.Scope, err = auth.ParseScope(scope); err != nil {
+		return g, "scope", err
+	}
+	g.Sees, err = auth.ParseScope(sees)
+	return g, "sees", err
 }
 
-// granted returns the role that a person has by grants: the highest, on all machines of the grants that give it. others is the role of
-// people for whom there is no grant; empty: they have none.
-func granted(grants []Grant, others Role, user string, groups []string) (role Role, scope auth.Scope, ok bool) {
-	var scopes []string
+// granted returns what a person has by grants: the highest role, on all machines of the grants that give it, and the sight of all grants
+// together. others is the role of people for whom there is no grant, who see all machines; empty: they have none.
+func granted(grants []Grant, others Role, user string, groups []string) (r Rights, ok bool) {
+	var scopes, sees []auth.Scope
 	for i := range grants {
 		g := &grants[i]
 		if g.User != "" && g.User != user || g.Group != "" && !slices.Contains(groups, g.Group) {
 			continue
 		}
-		switch higher := cmp.Compare(g.Role.Access(), role.Access()); {
+		sees = append(sees, g.Sees)
+		switch higher := cmp.Compare(g.Role.Access(), r.Role.Access()); {
 		case higher > 0:
-			role, scopes = g.Role, []string{string(g.Scope)}
+			r.Role, scopes = g.Role, []auth.Scope{g.Scope}
 		case higher == 0:
-			scopes = append(scopes, string(g.Scope))
+			scopes = append(scopes, g.Scope)
 		}
 	}
-	if role == "" {
-		return others, "", others != ""
+	if r.Role == "" {
+		return Rights{Role: others}, others != ""
 	}
-	if slices.Contains(scopes, "") {
-		return role, "", true
-	}
-	scope, err := auth.ParseScope(strings.Join(scopes, ","))
-	return role, scope, err == nil
+	r.Scope, r.Sees = auth.Union(scopes...), auth.Union(sees...)
+	return r, true
 }

@@ -80,14 +80,9 @@ func (k *Kernel) Recognize(r *http.Request) (who auth.Principal, known bool, err
 	return who, true, nil
 }
 
-// proxyHeaders are those that proxies add, as Go writes them. Browsers send none of them.
-var proxyHeaders = []string{
-	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "X-Forwarded-Host", "X-Forwarded-Proto", "Via", "Cf-Connecting-Ip",
-}
-
 // passedOn reports whether a proxy has sent a request on behalf of somebody else.
 func passedOn(r *http.Request) bool {
-	return slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header[name] != nil }) || r.Context().Value(passedKey{}) != nil
+	return serve.PassedOn(r) || r.Context().Value(passedKey{}) != nil
 }
 
 type passedKey struct{}
@@ -206,10 +201,9 @@ func (p *unnamedProxy) recent(now time.Time) bool {
 }
 
 func (p *unnamedProxy) advice() *gpu.Advice {
-	try := "if it is your proxy, start gpuwhy with --trusted-proxy 127.0.0.1,::1; otherwise find out which program it is"
+	try := "if it is your proxy, name the user that it runs as with --proxy-user, or start gpuwhy with --trusted-proxy 127.0.0.1,::1; otherwise find out which program it is"
 	if p.unix {
-		try = "if it is your proxy, have it connect to an address such as --listen 127.0.0.1:8003, and start gpuwhy with --trusted-proxy 127.0.0.1; " +
-			"or have it sign people in, with --proxy-sign-in and --proxy-user"
+		try = "if it is your proxy, name the user that it runs as with --proxy-user; otherwise find out which program it is"
 	}
 	return &gpu.Advice{
 		What: "a program of " + p.user + " on this machine passes on requests of others, and nobody has named it as a trusted proxy. Whoever comes through it may read at most", Try: try,

@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,6 +27,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/internal/testkit"
 )
 
 // stranger has no name on any machine, and is in no group.
@@ -126,15 +128,24 @@ func TestWhoTheKernelSays(t *testing.T) {
 		header  http.Header
 		want    string
 	}{
-		"root":                                   {access.KernelConfig{Loopback: true}, "tcp", 0, nil, owner},
-		"somebody else":                          {access.KernelConfig{Loopback: true}, "tcp", stranger, nil, viewer},
-		"where all others sign in":               {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", stranger, nil, "nobody <nil>"},
-		"root, where all others sign in":         {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", 0, nil, owner},
-		"an address that other machines reach":   {access.KernelConfig{}, "tcp", 0, nil, "nobody <nil>"},
-		"a trusted proxy":                        {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, forwarded, "nobody <nil>"},
-		"a trusted proxy that names nobody":      {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, nil, "nobody <nil>"},
-		"a proxy of root that nobody has named":  {access.KernelConfig{Loopback: true}, "tcp", 0, forwarded, "nobody <nil>"},
-		"another header":                         {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"Forwarded": {"for=203.0.113.9"}}, "nobody <nil>"},
+		"root":                                  {access.KernelConfig{Loopback: true}, "tcp", 0, nil, owner},
+		"somebody else":                         {access.KernelConfig{Loopback: true}, "tcp", stranger, nil, viewer},
+		"where all others sign in":              {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", stranger, nil, "nobody <nil>"},
+		"root, where all others sign in":        {access.KernelConfig{Loopback: true, OwnersOnly: true}, "tcp", 0, nil, owner},
+		"an address that other machines reach":  {access.KernelConfig{}, "tcp", 0, nil, "nobody <nil>"},
+		"a trusted proxy":                       {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, forwarded, "nobody <nil>"},
+		"a trusted proxy that names nobody":     {access.KernelConfig{Loopback: true, Proxies: proxies}, "tcp", 0, nil, "nobody <nil>"},
+		"a proxy of root that nobody has named": {access.KernelConfig{Loopback: true}, "tcp", 0, forwarded, "nobody <nil>"},
+		"another header":                        {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"Forwarded": {"for=203.0.113.9"}}, "nobody <nil>"},
+		"a header of a cloud":                   {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"True-Client-Ip": {"203.0.113.9"}}, "nobody <nil>"},
+		"a prefix of a proxy":                   {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"X-Forwarded-Prefix": {"/gpus"}}, "nobody <nil>"},
+		"a named user": {
+			access.KernelConfig{Loopback: true, Proxies: serve.Proxies{Here: access.ProxyUsers([]peer.UID{stranger})}}, "tcp", stranger, nil, "nobody <nil>",
+		},
+		"a named user over Unix": {access.KernelConfig{Proxies: serve.Proxies{Here: access.ProxyUsers([]peer.UID{stranger})}}, "unix", stranger, forwarded, "nobody <nil>"},
+		"not the named user, at a trusted address": {
+			access.KernelConfig{Loopback: true, Proxies: serve.Proxies{Networks: proxies.Networks, Here: access.ProxyUsers([]peer.UID{stranger})}}, "tcp", 0, nil, owner,
+		},
 		"an empty header":                        {access.KernelConfig{Loopback: true}, "tcp", 0, http.Header{"X-Real-Ip": {""}}, "nobody <nil>"},
 		"root over Unix":                         {access.KernelConfig{}, "unix", 0, nil, owner},
 		"somebody else over Unix":                {access.KernelConfig{}, "unix", stranger, nil, viewer},
@@ -160,6 +171,80 @@ func TestWhoTheKernelSays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever connects in another network namespace, such as behind a container's bridge, is nobody whom the kernel knows, even if it is root and the
+// address is one of loopback: what everybody may do without signing in is left. A Unix socket leads into the same users from everywhere.
+func TestWhoComesFromAnotherNetworkNamespace(t *testing.T) {
+	t.Parallel()
+	needsRoot(t)
+	type made struct {
+		tcp, unix net.Listener
+		err       error
+	}
+	path := publicSocket(t)
+	dials, dialed, ready := make(chan string), make(chan net.Conn), make(chan made, 1)
+	go func() { // is there
+		defer close(dialed)
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		var m made
+		if m.err = errors.Join(unix.Unshare(unix.CLONE_NEWNET), loopbackUp()); m.err == nil {
+			m.tcp, m.err = new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+		}
+		if m.err == nil {
+			m.unix, m.err = new(net.ListenConfig).Listen(context.Background(), "unix", path)
+		}
+		ready <- m
+		for network := range dials {
+			at := path
+			if network == "tcp" {
+				at = m.tcp.Addr().String()
+			}
+			conn, err := new(net.Dialer).DialContext(context.Background(), network, at)
+			if err != nil {
+				t.Error(err)
+			}
+			dialed <- conn
+		}
+	}()
+	defer close(dials)
+	there := testkit.Receive(t, "the namespace", ready)
+	if there.err != nil {
+		t.Skipf("no namespace can be made here: %v", there.err)
+	}
+	defer there.tcp.Close()
+	defer there.unix.Close()
+	log := slog.New(slog.DiscardHandler)
+	for network, ln := range map[string]net.Listener{"tcp": there.tcp, "unix": there.unix} {
+		dials <- network
+		conn, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		defer (<-dialed).Close()
+		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r = r.WithContext(peer.NewContext(t.Context(), conn))
+		who, known, err := access.NewKernel(access.KernelConfig{Loopback: true, Clock: clock.Program(), Log: log}).Recognize(r)
+		if err != nil || known != (network == "unix") || (who.Access == auth.Administer) != known {
+			t.Errorf("over %s it is %+v, known %v, %v", network, who, known, err)
+		}
+	}
+}
+
+// loopbackUp switches the loopback device of this thread's network namespace on.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
 // publicSocket is the path of a socket that all users reach.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -17,6 +18,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/action"
+	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
@@ -75,37 +78,75 @@ const (
 	beginRate, beginBurst = 20, 100
 	// ownRate and ownBurst are how many of one client may: no stranger keeps everybody else out.
 	ownRate, ownBurst = 1, 20
-	// mostBeginners is how many clients are remembered.
-	mostBeginners = 4096
+	// mostPaced is how many are remembered.
+	mostPaced = 4096
 )
+
+// A pace limits how often each of many may do something. Many goroutines may call it.
+type pace[K comparable] struct {
+	every rate.Limit
+	burst int
+
+	mu  sync.Mutex
+	own map[K]*rate.Limiter
+}
+
+func newPace[K comparable](every rate.Limit, burst int) *pace[K] {
+	return &pace[K]{every: every, burst: burst, own: map[K]*rate.Limiter{}}
+}
+
+// allow reports whether somebody may do it now.
+func (p *pace[K]) allow(who K, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.own[who]
+	if own == nil {
+		if len(p.own) >= mostPaced {
+			maps.DeleteFunc(p.own, func(_ K, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(p.burst) })
+		}
+		if len(p.own) >= mostPaced {
+			clear(p.own)
+		}
+		own = rate.NewLimiter(p.every, p.burst)
+		p.own[who] = own
+	}
+	return own.AllowN(now, 1)
+}
 
 // beginnings limit how often people begin to sign in in a way that takes two steps. Many goroutines may call it.
 type beginnings struct {
 	all *rate.Limiter
-	mu  sync.Mutex
-	own map[netip.Prefix]*rate.Limiter
+	own *pace[netip.Prefix]
 }
 
 func newBeginnings() *beginnings {
-	return &beginnings{all: rate.NewLimiter(beginRate, beginBurst), own: map[netip.Prefix]*rate.Limiter{}}
+	return &beginnings{all: rate.NewLimiter(beginRate, beginBurst), own: newPace[netip.Prefix](ownRate, ownBurst)}
 }
 
 // allow reports whether a client may begin.
 func (b *beginnings) allow(client netip.Prefix) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	own := b.own[client]
-	if own == nil {
-		if len(b.own) >= mostBeginners {
-			maps.DeleteFunc(b.own, func(_ netip.Prefix, l *rate.Limiter) bool { return l.Tokens() >= ownBurst })
-		}
-		if len(b.own) >= mostBeginners {
-			clear(b.own)
-		}
-		own = rate.NewLimiter(ownRate, ownBurst)
-		b.own[client] = own
+	return b.own.allow(client, time.Now()) && b.all.Allow()
+}
+
+const (
+	// changeEvery is how often somebody may change what is their own, such as tokens, and changeBurst how often at once: each change is in the
+	// audit, which nobody is to fill. It is 1,440 changes a day.
+	changeEvery = time.Minute
+	changeBurst = 30
+)
+
+var tooFast = &action.Refusal{
+	Code: "too_fast", Status: http.StatusTooManyRequests, What: "you have changed your tokens, your sessions or how you sign in too often in a short time",
+	Try: "try again in a minute; after the first 30 changes, one a minute is possible",
+}
+
+// paced refuses a change of somebody's own that comes too soon after others. Administrators of all machines are not limited, and the audit names
+// them.
+func (r *Room) paced(who *auth.Principal) error {
+	if who.MayOnAll(auth.Administer) || r.changes.allow(cmp.Or(who.ID, who.Name), r.cfg.Clock.Now()) {
+		return nil
 	}
-	return own.Allow() && b.all.Allow()
+	return tooFast
 }
 
 // budgets are the IDs of the counts of failures that an attempt to sign in belongs to: those of the address and of the name, or that of the

@@ -23,8 +23,12 @@ type Link struct {
 // setupName is the name of the link that makes the first administrator: there is one at a time.
 const setupName = "setup"
 
-// errUsed refuses a link.
-var errUsed = serve.Refuse(http.StatusGone, "this link does not work any more", "links work once, for 15 minutes: ask for another, or run 'gpuwhy user reset NAME' on the machine")
+// errUsed refuses a link of a user, and errSetup one that makes the first administrator.
+var (
+	errUsed  = serve.Refuse(http.StatusGone, "this link does not work any more", "links work once, for 15 minutes: ask for another, or run 'gpuwhy user reset NAME' on the machine")
+	errSetup = serve.Refuse(http.StatusGone, "this link does not work any more",
+		"links work once, for 15 minutes: if there is no administrator yet, start gpuwhy again, and it prints another; or run 'gpuwhy user add NAME --role administrator' on the machine")
+)
 
 // ErrAdministered is returned where somebody wants to make the first administrator, and there is one.
 var ErrAdministered = errors.New("there is an administrator already")
@@ -97,11 +101,14 @@ func (r *Room) link(ctx context.Context, secret string, setup bool) (*row[Link],
 		return nil, err
 	}
 	if found == nil || setup != (found.Value.User == "") || !found.Expires.After(r.cfg.Clock.Now()) {
+		if setup {
+			return nil, errSetup
+		}
 		return nil, errUsed
 	}
 	if setup {
 		if has, err := r.administered(ctx); err != nil || has {
-			return nil, errors.Join(err, errIf(has, errUsed))
+			return nil, errors.Join(err, errIf(has, errSetup))
 		}
 	}
 	return found, nil

@@ -342,16 +342,22 @@ func passkeyID(credential []byte) string {
 
 // recorded makes changes of a user's own account, with an entry in the audit.
 func (r *Room) recorded(request *http.Request, what, target string, changes ...ledger.Change) error {
-	ctx, who := request.Context(), auth.FromRequest(request)
-	e := r.entry(request, what, "done")
-	e.Principal, e.Identity, e.Way, e.Target = who.Name, who.ID, string(who.Way), target
-	if err := r.cfg.Audit(ctx, e); err != nil {
+	who := auth.FromRequest(request)
+	if err := r.paced(&who); err != nil {
+		return r.refused(request, what, err)
+	}
+	if err := r.record(request, what, target); err != nil || len(changes) == 0 {
 		return err
 	}
-	if len(changes) == 0 {
-		return nil
-	}
-	return r.ledger.Apply(ctx, changes...)
+	return r.ledger.Apply(request.Context(), changes...)
+}
+
+// record adds an entry to the audit about what the principal of a request has done.
+func (r *Room) record(request *http.Request, what, target string) error {
+	who := auth.FromRequest(request)
+	e := r.entry(request, what, "done")
+	e.Principal, e.Identity, e.Way, e.Target = who.Name, who.ID, string(who.Way), target
+	return r.cfg.Audit(request.Context(), e)
 }
 
 // recoveryCodes is how many codes a user gets.

@@ -2,7 +2,9 @@ package access
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -15,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/alexedwards/argon2id"
+	"golang.org/x/crypto/argon2"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/action"
@@ -38,9 +41,12 @@ const (
 // idle program has, and in the smallest memory limit of the deployment files.
 var hashing = &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// nobody is the hash that passwords are compared with where there is no user, or one without a password, so that this takes as long. No
-// password has it.
-const nobody = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+// nobody returns the hash that passwords are compared with where there is no user, or one without a password, so that this takes as long.
+// No password has it.
+func nobody() string {
+	zeros := func(bytes uint32) string { return base64.RawStdEncoding.EncodeToString(make([]byte, bytes)) }
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, hashing.Memory, hashing.Iterations, hashing.Parallelism, zeros(hashing.SaltLength), zeros(hashing.KeyLength))
+}
 
 // errCrowded refuses a password while too many others wait to be checked.
 var errCrowded = serve.Refuse(http.StatusServiceUnavailable, "too many people are signing in at this moment", "try again in a few seconds").RetryAfter("3")
@@ -79,7 +85,7 @@ func (h *hasher) alone(ctx context.Context, f func() error) error {
 func (h *hasher) matches(password, hash string) (bool, error) {
 	there := hash != ""
 	if !there {
-		hash = nobody
+		hash = nobody()
 	}
 	defer h.count()
 	same, err := argon2id.ComparePasswordAndHash(password, hash)
@@ -119,7 +125,7 @@ var (
 	errShort = action.Invalid("password", "must have at least "+strconv.Itoa(leastPassword)+" characters: a few words are easy to remember")
 	errLong  = action.Invalid("password", "must have at most "+strconv.Itoa(mostPassword)+" bytes")
 	errText  = action.Invalid("password", "must be text without control characters")
-	errEasy  = action.Invalid("password", "is too easy to guess: it repeats itself, is a sequence, or is mostly a name")
+	errEasy  = action.Invalid("password", "is too easy to guess: it repeats itself, is a sequence, or is mostly a name: choose a few words that have nothing to do with each other")
 )
 
 // wellKnown are words that do not make a password hard to guess.

@@ -7,7 +7,6 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -275,9 +274,9 @@ func (r *Room) admit(ctx context.Context, v *voucher, e *ledger.Entry, id string
 	if err != nil {
 		return r.unreachable(err)
 	}
-	role, scope, ok := granted(v.Roles, v.Others, person.Subject, person.Groups)
+	rights, ok := granted(v.Roles, v.Others, person.Subject, person.Groups)
 	if user != nil && len(v.Roles) == 0 { // the account says it
-		role, scope, ok = user.Value.Role, user.Value.Scope, true
+		rights, ok = user.Value.rights(), true
 	}
 	switch {
 	case !ok:
@@ -290,28 +289,33 @@ func (r *Room) admit(ctx context.Context, v *voucher, e *ledger.Entry, id string
 	case user == nil && !v.Create:
 		return v.refusedPerson("you have no account here", tryOwner+" for one")
 	case user == nil:
-		return r.addVouched(ctx, v, id, role, scope, person)
+		return r.addVouched(ctx, v, id, rights, person)
 	case user.Value.Subject != person.Subject:
 		return fmt.Errorf("the account %s is of another subject", id)
 	case user.Value.Disabled:
 		return v.refusedPerson("your account here is disabled", tryOwner)
 	}
-	return r.regrant(ctx, e, user, role, scope)
+	return r.regrant(ctx, e, user, rights)
 }
 
-// regrant gives an account another role. The open sockets of its user end, since they have the old one.
-func (r *Room) regrant(ctx context.Context, e *ledger.Entry, user *row[User], role Role, scope auth.Scope, more ...ledger.Change) error {
+// regrant gives an account other rights. The open sockets of its user end, since they have the old ones, and so do tokens that give more.
+func (r *Room) regrant(ctx context.Context, e *ledger.Entry, user *row[User], rights Rights, more ...ledger.Change) error {
 	e.Principal = user.Value.Name
-	if user.Value.Role == role && user.Value.Scope == scope && len(more) == 0 {
+	if user.Value.rights() == rights && len(more) == 0 {
 		return nil
 	}
+	beyond, err := r.beyond(ctx, user.ID, rights)
+	if err != nil {
+		return err
+	}
+	more = append(more, beyond...)
 	changed := *e
 	changed.Action, changed.Result, changed.Target = "changeRole", "done", user.Value.Name
-	changed.Before, changed.After = roleText(user.Value.Role, user.Value.Scope), roleText(role, scope)
+	changed.Before, changed.After = user.Value.rights().text(), rights.text()
 	if err := r.cfg.Audit(ctx, &changed); err != nil {
 		return err
 	}
-	user.Value.Role, user.Value.Scope = role, scope
+	user.Value.Role, user.Value.Scope, user.Value.Sees = rights.Role, rights.Scope, rights.Sees
 	change, err := users.put(user)
 	if err != nil {
 		return err
@@ -323,14 +327,8 @@ func (r *Room) regrant(ctx context.Context, e *ledger.Entry, user *row[User], ro
 	return nil
 }
 
-// roleText is a role as the audit has it.
-func roleText(role Role, scope auth.Scope) json.RawMessage {
-	text, _ := json.Marshal(map[string]string{"role": string(role), "scope": string(scope)})
-	return text
-}
-
 // addVouched makes an account for somebody new. Whoever has an account of that name, such as one with a password, keeps it.
-func (r *Room) addVouched(ctx context.Context, v *voucher, id string, role Role, scope auth.Scope, person *provider.Person) error {
+func (r *Room) addVouched(ctx context.Context, v *voucher, id string, rights Rights, person *provider.Person) error {
 	if err := checkName(person.Name); err != nil {
 		return v.refusedPerson("the name "+serve.Quote(person.Name)+" can't be that of an account here", tryOwner)
 	}
@@ -342,8 +340,10 @@ func (r *Room) addVouched(ctx context.Context, v *voucher, id string, role Role,
 		return v.refusedPerson("another account here has the name "+serve.Quote(person.Name), "if it is yours, sign in to it as you did before; else "+tryOwner)
 	}
 	user := &row[User]{
-		Item:  ledger.Item{ID: id, Name: nameOf(person.Name)},
-		Value: User{Name: person.Name, Role: role, Scope: scope, Provider: v.Name, Subject: person.Subject, Created: r.cfg.Clock.Now().UTC()},
+		Item: ledger.Item{ID: id, Name: nameOf(person.Name)},
+		Value: User{
+			Name: person.Name, Role: rights.Role, Scope: rights.Scope, Sees: rights.Sees, Provider: v.Name, Subject: person.Subject, Created: r.cfg.Clock.Now().UTC(),
+		},
 	}
 	change, err := users.put(user)
 	if err != nil {
@@ -359,7 +359,7 @@ func (r *Room) shutOut(ctx context.Context, e *ledger.Entry, user *row[User]) er
 	if err != nil {
 		return err
 	}
-	return r.regrant(ctx, e, user, "", "", ended...)
+	return r.regrant(ctx, e, user, Rights{}, ended...)
 }
 
 // leadOut leads to where people sign out of a provider too.

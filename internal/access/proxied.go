@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -18,13 +17,9 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
-// ProxySignIn says which proxies sign people in, and what those may do. Proxies on other machines are those that
-// [serve.Address].TrustedProxies names.
+// ProxySignIn says how trusted proxies, which [serve.Address].TrustedProxies names, sign people in, and what those may do.
 type ProxySignIn struct {
 	proxy.Config
-	// Users are the users of this machine that a proxy on it runs as, over loopback and over a Unix socket. None: over loopback each user of
-	// the machine is believed if TrustedProxies has its address, and over a Unix socket nobody is.
-	Users []peer.UID
 	// Roles give roles to groups and people.
 	Roles []Grant
 	// Others is the role of people without a grant; empty: they are refused.
@@ -49,22 +44,29 @@ type byProxy struct {
 
 // A meeting is the last request of somebody.
 type meeting struct {
-	at    time.Time
-	role  Role
-	scope auth.Scope
+	at     time.Time
+	rights Rights
 }
 
 func newByProxy(s *ProxySignIn, room *Room) *byProxy {
 	return &byProxy{ProxySignIn: s, room: room, reader: proxy.New(s.Config, room.cfg.Clock.Now), met: map[string]meeting{}}
 }
 
+// ProxyUsers is for [serve.Proxies]: over loopback and a Unix socket, the kernel says which user has the other end of a connection, and it is
+// a proxy's if it is one of these.
+func ProxyUsers(users []peer.UID) func(*http.Request) (proxy, decided bool) {
+	return func(r *http.Request) (proxy, decided bool) {
+		end := peer.FromContext(r.Context())
+		if end == nil || !end.Unix() && !end.Loopback() {
+			return false, false
+		}
+		uid, err := end.UID()
+		return err == nil && slices.Contains(users, uid), true
+	}
+}
+
 // trusts reports whether a proxy that signs people in has sent a request.
 func (p *byProxy) trusts(request *http.Request) bool {
-	end := peer.FromContext(request.Context())
-	if len(p.Users) > 0 && end != nil && (end.Unix() || end.Loopback()) {
-		uid, err := end.UID()
-		return err == nil && slices.Contains(p.Users, uid)
-	}
 	return p.room.cfg.Address.TrustedProxies.Trusts(request)
 }
 
@@ -90,63 +92,49 @@ func (p *byProxy) Recognize(request *http.Request) (auth.Principal, bool, error)
 	if err != nil || person == nil {
 		return auth.Principal{}, true, err
 	}
-	role, scope, ok := granted(p.Roles, p.Others, person.Name, person.Groups)
-	commands := auth.Names // a proxy does not say which user of the machines somebody is
-	if role == Administrator {
-		commands = auth.Shown
-	}
+	rights, ok := granted(p.Roles, p.Others, person.Name, person.Groups)
 	who := auth.Principal{
-		Name: person.Name, Access: role.Access(), Audience: auth.NewAudience("", commands), Scope: scope, ID: "proxy:" + person.Name, Way: auth.Proxy, Address: p.client(request),
+		Name: person.Name, Access: rights.Role.Access(), Audience: auth.NewAudience(rights.Sees, commandsOf(rights.Role, "")), // a proxy does not say which user of the machines somebody is
+		Scope: rights.Scope, ID: guestID + person.Name, Way: auth.Proxy, Address: p.room.address(request),
 	}
 	e := p.room.entry(request, "signIn", "done")
 	e.Principal, e.Identity, e.Way, e.Address, e.Target = who.Name, who.ID, string(auth.Proxy), who.Address, p.Header
 	if !ok {
 		e.Result, e.Detail = "refused", "there is no role for the person or the groups "+strings.Join(person.Groups, ", ")
-		return auth.Principal{}, true, errors.Join(errNoRole, p.meet(request.Context(), e, "", ""))
+		return auth.Principal{}, true, errors.Join(errNoRole, p.meet(request.Context(), e, Rights{}))
 	}
-	return who, true, p.meet(request.Context(), e, role, scope)
+	return who, true, p.meet(request.Context(), e, rights)
 }
 
 var errNoRole = serve.Refuse(http.StatusForbidden, "the proxy signed you in, but you may not use this gpuwhy", tryOwner)
 
-// client is where the browser is, by what the proxy says.
-func (p *byProxy) client(request *http.Request) string {
-	proxies := p.room.cfg.Address.TrustedProxies
-	if !proxies.Trusts(request) { // it is of this machine, and perhaps has no address
-		here := netip.MustParseAddr("127.0.0.1")
-		from := *request
-		from.RemoteAddr = netip.AddrPortFrom(here, 1).String()
-		proxies, request = append(slices.Clip(proxies), netip.PrefixFrom(here, 32)), &from
-	}
-	if a := proxies.Client(request); a.IsValid() {
-		return a.String()
-	}
-	return ""
-}
-
-// meet records the first request of a person, and the first with another role. What can't be recorded is refused.
-func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, role Role, scope auth.Scope) error {
+// meet records the first request of a person, and the first with other rights, which their tokens then have too. What can't be recorded is
+// refused.
+func (p *byProxy) meet(ctx context.Context, e *ledger.Entry, rights Rights) error {
 	now := p.room.cfg.Clock.Now()
 	p.mu.Lock()
 	last, known := p.met[e.Principal]
-	if known && last.role == role && last.scope == scope && now.Sub(last.at) < metAgain {
-		p.met[e.Principal] = meeting{now, role, scope}
+	if known && last.rights == rights && now.Sub(last.at) < metAgain {
+		p.met[e.Principal] = meeting{now, rights}
 		p.mu.Unlock()
 		return nil
 	}
 	p.mu.Unlock()
-	e.After = roleText(role, scope)
+	e.After = rights.text()
 	if known {
-		e.Before = roleText(last.role, last.scope)
+		e.Before = last.rights.text()
 	}
 	if err := p.room.cfg.Audit(ctx, e); err != nil {
 		return err
+	}
+	if err := p.room.seen(ctx, e.Identity, rights); err != nil {
+		return p.room.unreachable(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.met) >= mostMet {
 		clear(p.met)
 	}
-	p.met[e.Principal] = meeting{now, role, scope}
+	p.met[e.Principal] = meeting{now, rights}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,37 +61,34 @@ func signsIn(header string, change ...func(*ProxySignIn)) func(*Config) {
 // decision gets to see that somebody has tried.
 func TestHeadersOfStrangers(t *testing.T) {
 	mine := peer.UID(os.Getuid()) //nolint:gosec // it is one of this system
-	uses := func(uid peer.UID) func(*ProxySignIn) { return func(p *ProxySignIn) { p.Users = []peer.UID{uid} } }
+	uses := func(uid peer.UID) func(*http.Request) (bool, bool) { return ProxyUsers([]peer.UID{uid}) }
 	for _, header := range append(proxy.Headers(), "") {
 		for _, tt := range []struct {
 			name   string
 			listen string // the network
-			change func(*ProxySignIn)
+			here   func(*http.Request) (bool, bool)
 			trust  []string
 			comes  bool
 		}{
 			{name: "nobody is named", listen: "tcp"},
 			{name: "another address is named", listen: "tcp", trust: []string{"192.0.2.7"}},
-			{name: "another user of this machine is named", listen: "tcp", trust: []string{"127.0.0.1"}, change: uses(mine + 1)},
+			{name: "another user of this machine is named", listen: "tcp", trust: []string{"127.0.0.1"}, here: uses(mine + 1)},
 			{name: "an address is named, and a Unix socket has none", listen: "unix", trust: []string{"127.0.0.1", "::1"}},
-			{name: "another user is named for a Unix socket", listen: "unix", trust: []string{"127.0.0.1"}, change: uses(mine + 1)},
+			{name: "another user is named for a Unix socket", listen: "unix", trust: []string{"127.0.0.1"}, here: uses(mine + 1)},
 			{name: "the address is named", listen: "tcp", trust: []string{"127.0.0.1"}, comes: true},
-			{name: "the user is named", listen: "tcp", change: uses(mine), comes: true},
-			{name: "the user is named for a Unix socket", listen: "unix", change: uses(mine), comes: true},
+			{name: "the user is named", listen: "tcp", here: uses(mine), comes: true},
+			{name: "the user is named for a Unix socket", listen: "unix", here: uses(mine), comes: true},
 		} {
-			if header == "" && (tt.comes || tt.change != nil) || strings.HasPrefix(header, "Cf-") && tt.comes {
+			if header == "" && (tt.comes || tt.here != nil) || strings.HasPrefix(header, "Cf-") && tt.comes {
 				continue
 			}
 			watcher := new(spy)
 			r := newRig(t, func(cfg *Config) {
 				if header != "" {
-					changes := []func(*ProxySignIn){}
-					if tt.change != nil {
-						changes = append(changes, tt.change)
-					}
-					signsIn(header, changes...)(cfg)
+					signsIn(header)(cfg)
 				}
 				cfg.Ways, cfg.Address.TrustedProxies = []Way{watcher}, proxies(t, tt.trust...)
+				cfg.Address.TrustedProxies.Here = tt.here
 			})
 			get := listenOn(t, r, tt.listen)
 			for _, path := range []string{"/alerts", "/ws"} {
@@ -108,6 +106,61 @@ func TestHeadersOfStrangers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A proxy that is named by its user is believed that a browser speaks TLS, and where it is, over loopback and over a Unix socket; others are
+// not, whatever address is trusted.
+func TestNamedProxiesSpeakForBrowsers(t *testing.T) {
+	mine := peer.UID(os.Getuid()) //nolint:gosec // it is one of this system
+	for _, network := range []string{"tcp", "unix"} {
+		for _, user := range []peer.UID{mine, mine + 1} {
+			r := newRig(t, func(cfg *Config) {
+				cfg.Address.TrustedProxies = proxies(t, "127.0.0.1")
+				cfg.Address.TrustedProxies.Here = ProxyUsers([]peer.UID{user})
+			})
+			get := listenOn(t, r, network)
+			for scheme, secure := range map[string]bool{"https": user == mine, "http": false} {
+				_, page := get("/sign-in", http.Header{"Accept": {"text/html"}, "X-Forwarded-Proto": {scheme}, "X-Forwarded-For": {"198.51.100.7"}})
+				if !strings.Contains(page, `type="password"`) || strings.Contains(page, "unencrypted") == secure {
+					t.Errorf("%s, user %d, and %s says the proxy of %d: a password is refused: %v", network, mine, scheme, user, strings.Contains(page, "unencrypted"))
+				}
+				request := httptest.NewRequest(http.MethodGet, "/", http.NoBody).WithContext(r.connection(t, network))
+				request.RemoteAddr = "127.0.0.1:99"
+				request.Header = http.Header{"X-Forwarded-Proto": {scheme}, "X-Forwarded-For": {"198.51.100.7"}}
+				if got := r.cookie(request, ""); strings.HasPrefix(got, "__Host-") != secure {
+					t.Errorf("%s, user %d, and %s says the proxy of %d: the cookie is %s", network, mine, scheme, user, got)
+				}
+				if got := r.address(request); (got == "198.51.100.7") != (user == mine) {
+					t.Errorf("%s, user %d, and the proxy of %d says where the browser is: %s", network, mine, user, got)
+				}
+			}
+		}
+	}
+}
+
+// connection is the context of requests over a connection from this process.
+func (r *rig) connection(t *testing.T, network string) context.Context {
+	t.Helper()
+	address := "127.0.0.1:0"
+	if network == "unix" {
+		address = filepath.Join(t.TempDir(), "s")
+	}
+	ln, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	browser, err := net.Dial(network, ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { browser.Close() })
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return peer.NewContext(t.Context(), conn)
 }
 
 // listenOn serves the rig on a real listener, and returns what asks it.

@@ -161,12 +161,29 @@ func (w *watch) note(ctx context.Context) {
 // A standing is all that decides who may do what.
 type standing struct {
 	users    map[string]*row[User]
+	guests   map[string]*row[Guest]
 	sessions map[string]*row[Session]
 	tokens   map[string]*row[Token]
+	widen    func(*auth.Principal)
+}
+
+// holder is what the owner of tokens may do now; nil: nothing.
+func (s *standing) holder(owner string) *holder {
+	if g := s.guests[owner]; g != nil {
+		return g.Value.holder()
+	}
+	if u := s.users[owner]; u != nil {
+		return u.Value.holder()
+	}
+	return nil
 }
 
 func (r *Room) standing(ctx context.Context) (s standing, err error) {
+	s.widen = r.widen
 	if s.users, err = users.all(ctx, r.ledger); err != nil {
+		return s, err
+	}
+	if s.guests, err = guests.all(ctx, r.ledger); err != nil {
 		return s, err
 	}
 	if s.sessions, err = sessions.all(ctx, r.ledger); err != nil {
@@ -194,7 +211,8 @@ func (s *standing) stays(who *auth.Principal) (expires time.Time, stays bool) {
 		if t == nil {
 			return expires, false
 		}
-		if now, valid := tokenPrincipal(t, s.users[t.Owner], who.Address); !valid || now != *who {
+		now, valid := tokenPrincipal(t, s.holder(t.Owner), who.Address)
+		if s.widen(&now); !valid || now != *who {
 			return expires, false
 		}
 		return t.Expires, true
@@ -204,7 +222,11 @@ func (s *standing) stays(who *auth.Principal) (expires time.Time, stays bool) {
 			return expires, false
 		}
 		u := s.users[session.Value.User]
-		if u == nil || u.Value.Disabled || u.Value.principal(u.ID, who.Way, who.Address, who.Key) != *who {
+		if u == nil || u.Value.Disabled {
+			return expires, false
+		}
+		now := u.Value.principal(u.ID, who.Way, who.Address, who.Key)
+		if s.widen(&now); now != *who {
 			return expires, false
 		}
 		return session.Expires, true

@@ -153,9 +153,9 @@ func watching(t *testing.T, every time.Duration, test func(t *testing.T, w *watc
 		)
 		w.connect(ann.principal("a", auth.Password, "192.0.2.7", "sa"), bob.principal("b", auth.Passkey, "192.0.2.8", "sb"))
 		for _, token := range []*row[Token]{own, other, picture} {
-			var owner *row[User]
+			var owner *holder
 			if token.Owner != "" {
-				owner = &row[User]{Value: ann}
+				owner = ann.holder()
 			}
 			who, valid := tokenPrincipal(token, owner, "192.0.2.9")
 			if !valid {

@@ -1119,10 +1119,10 @@ func TestBeginnings(t *testing.T) {
 	if !b.allow(other) {
 		t.Error("another client can't begin")
 	}
-	for i := range 2 * mostBeginners {
+	for i := range 2 * mostPaced {
 		b.allow(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32))
 	}
-	if n := len(b.own); n > mostBeginners {
+	if n := len(b.own.own); n > mostPaced {
 		t.Errorf("%d clients are remembered", n)
 	}
 	for range beginBurst {

@@ -261,7 +261,7 @@ func (s *Site) signOut(w http.ResponseWriter, request *http.Request) error {
 	from := ""
 	if session != nil {
 		from = s.Room.voucherOf(request.Context(), session)
-		if err := s.Room.recorded(request, "signOut", ""); err != nil {
+		if err := s.Room.record(request, "signOut", ""); err != nil {
 			return s.Room.unreachable(err)
 		}
 		if err := s.Room.endSession(request.Context(), id); err != nil {

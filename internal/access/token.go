@@ -115,18 +115,11 @@ func (t *tokenWay) principal(r *http.Request, value, path string) (who auth.Prin
 	return who, nil
 }
 
-// tokenPrincipal is who a token is for, which belongs to owner, nil for none: the owner may have less by now. It reports whether the
-// token still lets anybody in.
-func tokenPrincipal(token *row[Token], owner *row[User], address string) (who auth.Principal, valid bool) {
+// tokenPrincipal is who a token is for, with what its owner has now; nil: none. It reports whether the token still lets anybody in.
+func tokenPrincipal(token *row[Token], owner *holder, address string) (who auth.Principal, valid bool) {
 	v := &token.Value
-	commands := auth.Shown
-	if token.Owner != "" && owner != nil {
-		if commands = auth.CommandsOf(owner.Value.Unix); v.Access == auth.Administer {
-			commands = owner.Value.commands()
-		}
-	}
 	who = auth.Principal{
-		Name: v.Title, ID: auth.TokenID + token.ID, Key: token.ID, Way: auth.Token, Access: v.Access, Scope: v.Scope, Audience: auth.NewAudience(v.Scope, commands), Address: address,
+		Name: v.Title, ID: auth.TokenID + token.ID, Key: token.ID, Way: auth.Token, Access: v.Access, Scope: v.Scope, Audience: auth.NewAudience(v.Scope, auth.Shown), Address: address,
 	}
 	if v.Path != "" {
 		who.Way = auth.Picture
@@ -134,29 +127,33 @@ func tokenPrincipal(token *row[Token], owner *row[User], address string) (who au
 	return who, token.Owner == "" || limit(&who, owner)
 }
 
-// limit takes from a token's principal what its owner may not do any more. It reports whether anything is left.
-func limit(who *auth.Principal, owner *row[User]) bool {
-	if owner == nil || owner.Value.Disabled {
+// limit takes from a token's principal what its owner may not do or see any more. It reports whether anything is left. Scopes are
+// compared as they are written.
+func limit(who *auth.Principal, owner *holder) bool {
+	if owner == nil || who.Scope != "" && (!who.Scope.Within(owner.Scope) || !who.Scope.Within(owner.Sees)) {
 		return false
 	}
-	who.Access = min(who.Access, owner.Value.Role.Access())
-	switch {
-	case who.Scope == "":
-		who.Scope = owner.Value.Scope
-	case !who.Scope.Within(owner.Value.Scope):
-		return false
+	commands := auth.CommandsOf(owner.unix)
+	if who.Access == auth.Administer {
+		commands = commandsOf(owner.Role, owner.unix)
 	}
+	who.Access = min(who.Access, owner.Role.Access())
+	sees := who.Scope
+	if who.Scope == "" {
+		who.Scope, sees = owner.Scope, owner.Sees
+	}
+	who.Audience = auth.NewAudience(sees, commands)
 	return who.Access > 0
 }
 
-// find returns the token with a hash, and the account that it belongs to; nil if there is none.
-func (t *tokenWay) find(ctx context.Context, hash string) (token *row[Token], owner *row[User], err error) {
+// find returns the token with a hash, and what its owner has now; nil if there is none.
+func (t *tokenWay) find(ctx context.Context, hash string) (token *row[Token], owner *holder, err error) {
 	token, err = tokens.get(ctx, t.room.ledger, tokenID(hash))
 	if err != nil || token == nil || !same(token.Value.Hash, hash) || ended(token.Expires, t.room.cfg.Clock.Now()) {
 		return nil, nil, err
 	}
 	if token.Owner != "" {
-		owner, err = users.get(ctx, t.room.ledger, token.Owner)
+		owner, err = t.room.holder(ctx, token.Owner)
 	}
 	return token, owner, err
 }

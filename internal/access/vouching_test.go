@@ -426,17 +426,21 @@ func TestWhenSomethingIsAway(t *testing.T) {
 
 func TestGrants(t *testing.T) {
 	for text, want := range map[string]Grant{
-		"gpu-admins=administrator":              {Group: "gpu-admins", Role: Administrator},
-		"user:anna@example.org=operator@node:a": {User: "anna@example.org", Role: Operator, Scope: "node:a"},
-		"r12=operator@label:rack=r12":           {Group: "r12", Role: Operator, Scope: "label:rack=r12"},
-		"cn=gpu,ou=lab=viewer":                  {Group: "cn=gpu,ou=lab", Role: Viewer},
-		"a b=viewer":                            {Group: "a b", Role: Viewer},
-		"x=root":                                {},
-		"=viewer":                               {},
-		"user:=viewer":                          {},
-		"x":                                     {},
-		"x=operator@rack12":                     {},
-		"":                                      {},
+		"gpu-admins=administrator":               {Group: "gpu-admins", Role: Administrator},
+		"user:anna@example.org=operator@node:a":  {User: "anna@example.org", Role: Operator, Scope: "node:a"},
+		"r12=operator@label:rack=r12":            {Group: "r12", Role: Operator, Scope: "label:rack=r12"},
+		"cn=gpu,ou=lab=viewer":                   {Group: "cn=gpu,ou=lab", Role: Viewer},
+		"a b=viewer":                             {Group: "a b", Role: Viewer},
+		"r12=viewer sees label:rack=r12":         {Group: "r12", Role: Viewer, Sees: "label:rack=r12"},
+		"r12=operator@node:a sees node:b,node:a": {Group: "r12", Role: Operator, Scope: "node:a", Sees: "node:a,node:b"},
+		"r12=viewer sees":                        {},
+		"r12=viewer sees rack12":                 {},
+		"x=root":                                 {},
+		"=viewer":                                {},
+		"user:=viewer":                           {},
+		"x":                                      {},
+		"x=operator@rack12":                      {},
+		"":                                       {},
 	} {
 		if got, err := ParseGrant(text); got != want || (err == nil) != (want != Grant{}) {
 			t.Errorf("%q: %+v, %v", text, got, err)
@@ -454,9 +458,18 @@ func TestGrants(t *testing.T) {
 		{"x", []string{"a"}, "", "viewer "}, {"x", []string{"b", "a"}, "", "operator node:b"}, {"x", []string{"b", "c"}, "", "operator cluster:c,node:b"},
 		{"x", []string{"b", "d"}, "", "operator "}, {"root", nil, "", "administrator "}, {"x", []string{"root", "user:root"}, "", ""}, {"x", nil, Viewer, "viewer "}, {"x", []string{"A"}, "", ""},
 	} {
-		role, scope, ok := granted(all, tt.others, tt.user, tt.groups)
-		if got := string(role) + " " + string(scope); ok != (tt.want != "") || ok && got != tt.want {
+		r, ok := granted(all, tt.others, tt.user, tt.groups)
+		if got := string(r.Role) + " " + string(r.Scope); ok != (tt.want != "") || ok && got != tt.want {
 			t.Errorf("%+v: %q %t", tt, got, ok)
+		}
+	}
+	// What somebody sees is what any of the groups sees; without a group, everything.
+	all = []Grant{{Group: "a", Role: Viewer, Sees: "node:a"}, {Group: "b", Role: Operator, Scope: "node:b", Sees: "node:b"}, {Group: "all", Role: Viewer}}
+	for groups, want := range map[string]Rights{
+		"a": {Viewer, "", "node:a"}, "b": {Operator, "node:b", "node:b"}, "a b": {Operator, "node:b", "node:a,node:b"}, "a b all": {Operator, "node:b", ""}, "": {Viewer, "", ""},
+	} {
+		if got, ok := granted(all, Viewer, "x", strings.Fields(groups)); !ok || got != want {
+			t.Errorf("%q: %+v, want %+v", groups, got, want)
 		}
 	}
 }

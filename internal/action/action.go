@@ -8,6 +8,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,6 +28,8 @@ type Action struct {
 	Needs auth.Access // the access that a principal needs; if unset, nobody may do it
 	// Own says that somebody with an account may do it to what is their own, whatever it needs: the implementation refuses the rest.
 	Own bool
+	// Pace refuses a call that comes too soon after others of the same principal, before anything of it is recorded. nil: any number may come.
+	Pace func(c *Call) error
 	// Target is what it acts on; the zero Kind: the program itself.
 	Target Kind
 	Func   // its arguments and its implementation; see [Takes]
@@ -194,6 +197,13 @@ func (r *Refusal) Answer(means string) apidoc.Answer {
 // Denied is the refusal for a principal that may not do something.
 var Denied = &Refusal{Code: "denied", Status: http.StatusForbidden, What: "you may not do this here", Try: "ask the person who runs gpuwhy"}
 
+// Unsigned is the refusal for a hub that does not sign its questions. It has its own code, since hubs of earlier versions show their own words
+// instead of the reason for each code that they know.
+var Unsigned = &Refusal{
+	Code: "unsigned", Status: http.StatusForbidden,
+	What: "the hub's gpuwhy is too old to sign its questions, so this machine lets it only read", Try: "update gpuwhy on the hub",
+}
+
 // Lacks returns a refusal like [Denied] that says which access a principal lacks.
 func Lacks(who *auth.Principal, needed auth.Access) *Refusal {
 	r := *Denied
@@ -207,19 +217,20 @@ func Lacks(who *auth.Principal, needed auth.Access) *Refusal {
 	return &r
 }
 
-// because returns the refusal with another reason.
-func (r *Refusal) because(what string) *Refusal {
+// because returns the refusal with another reason. Without other advice it keeps its own.
+func (r *Refusal) because(what, try string) *Refusal {
 	other := *r
-	other.What = what
+	other.What, other.Try = what, cmp.Or(try, r.Try)
 	return &other
 }
 
 // codeInvalid is the code of what [Invalid] returns.
 const codeInvalid = "invalid"
 
-// Invalid returns the refusal of an invalid argument. what continues a sentence that begins with the field's name.
+// Invalid returns the refusal of an invalid argument. what continues a sentence that begins with the field's name, and says which values are
+// allowed, so that nobody has to look for them.
 func Invalid(field, what string) *Refusal {
-	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what, Try: "see /docs for the allowed values"}
+	return &Refusal{Code: codeInvalid, Status: http.StatusUnprocessableEntity, Field: field, What: what}
 }
 
 // A Question is an action that one program of a fleet requests from another, or something else that only programs ask (package

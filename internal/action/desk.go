@@ -149,7 +149,7 @@ type Desk struct {
 // NewDesk returns a desk that records its calls with audit. It panics if two actions have the same
 // ID.
 func NewDesk(audit Audit, actions ...Action) *Desk {
-	d := &Desk{byID: map[string]*Action{}, codes: map[string]*Refusal{Denied.Code: Denied}, audit: audit}
+	d := &Desk{byID: map[string]*Action{}, codes: map[string]*Refusal{Denied.Code: Denied, Unsigned.Code: Unsigned}, audit: audit}
 	for i := range actions {
 		a := &actions[i]
 		if d.byID[a.ID] != nil {
@@ -213,7 +213,7 @@ func (d *Desk) within(a *Action, c *Call) error {
 	}
 	only := "you may do this on " + c.Principal.Scope.Words() + " only"
 	if errors.Is(err, ErrEverywhere) {
-		return Denied.because(only + ", and this is about all machines")
+		return Denied.because(only+", and this is about all machines", "")
 	}
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (d *Desk) within(a *Action, c *Call) error {
 			return Denied
 		}
 		if !c.May(node) {
-			return Denied.because(only + ", and this is about " + node)
+			return Denied.because(only+", and this is about "+node, "")
 		}
 	}
 	return nil
@@ -265,6 +265,12 @@ func (d *Desk) Run(ctx context.Context, c Call) (result any, err error) {
 			d.audit.Denied(ctx, record, err)
 		}
 		return nil, err
+	}
+	if a.Pace != nil {
+		if err := a.Pace(&c); err != nil {
+			d.audit.Denied(ctx, record, err)
+			return nil, err
+		}
 	}
 	end, err := d.audit.Begin(ctx, record)
 	if err != nil {
@@ -335,12 +341,12 @@ func (d *Desk) Answer(ctx context.Context, node string, q *Question, asker auth.
 func (d *Desk) known(r *Refusal) *Refusal {
 	switch own := d.codes[r.Code]; {
 	case own == Denied && r.What != "":
-		return Denied.because(r.What)
+		return Denied.because(r.What, r.Try)
 	case own != nil:
 		return own
 	case r.Code == codeInvalid:
 		return Invalid(r.Field, r.What)
 	default:
-		return &Refusal{Code: r.Code, Status: http.StatusConflict, Field: r.Field, What: r.What}
+		return &Refusal{Code: r.Code, Status: http.StatusConflict, Field: r.Field, What: r.What, Try: r.Try}
 	}
 }

@@ -128,8 +128,11 @@ func TestRun(t *testing.T) {
 	for sent, want := range map[*action.Refusal]*action.Refusal{
 		{Code: "busy"}:   busy,
 		{Code: "denied"}: action.Denied,
-		{Code: "invalid", Field: "hard", What: "must be true"}: {Code: "invalid", Status: 422, Field: "hard", What: "must be true", Try: "see /docs for the allowed values"},
-		{Code: "of a later version", What: "it can't be"}:      {Code: "of a later version", Status: 409, What: "it can't be"},
+		{Code: "denied", What: "the clocks differ", Try: "set both"}:   {Code: "denied", Status: 403, What: "the clocks differ", Try: "set both"},
+		{Code: "denied", What: "not today"}:                            {Code: "denied", Status: 403, What: "not today", Try: action.Denied.Try},
+		{Code: "unsigned"}:                                             action.Unsigned,
+		{Code: "invalid", Field: "hard", What: "must be true"}:         {Code: "invalid", Status: 422, Field: "hard", What: "must be true"},
+		{Code: "of a later version", What: "it can't be", Try: "wait"}: {Code: "of a later version", Status: 409, What: "it can't be", Try: "wait"},
 	} {
 		b.answer = sent
 		_, err := d.Run(t.Context(), call("far", nil))

@@ -240,7 +240,7 @@ func (r *Room) marked(ctx context.Context, c *action.Call, o *order) (any, error
 		return nil, refusal(err)
 	}
 	c.Note(before, notes([]alert.Alert{a}))
-	return contract.NewAlert(&a, r.Newest()), nil
+	return contract.NewAlert(&alert.For([]alert.Alert{a}, c.Principal.Audience.Commands())[0], r.Newest()), nil
 }
 
 // A note is what the record says of an alert before and after an action.
@@ -286,7 +286,7 @@ func (r *Room) acknowledgeSeveral(ctx context.Context, c *action.Call, ask contr
 		return nil, refusal(err)
 	}
 	c.Note(before, notes(known))
-	return contract.NewSeveralAlerts(known, r.Newest()), nil
+	return contract.NewSeveralAlerts(alert.For(known, c.Principal.Audience.Commands()), r.Newest()), nil
 }
 
 // silenceSeveral skips alerts that are already over, unless all are. It silences either all others or none.

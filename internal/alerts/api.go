@@ -65,6 +65,6 @@ func (s *Site) book(r *http.Request) alert.Book {
 
 func (s *Site) alerts(r *http.Request) any {
 	f, node, now, book, commands := s.Kit.Newest(r), serve.Node(r), s.Kit.Clock.Now(), s.book(r), serve.Commands(r.Context())
-	return contract.NewAlerts(s.Kit.Monitor.Of(f), f, alert.For(alert.OfNode(book.Standing(), node), commands), alert.For(alert.OfNode(book.Past(), node), commands),
+	return contract.NewAlerts(s.Kit.MonitorFor(r.Context()).Of(f), f, alert.For(alert.OfNode(book.Standing(), node), commands), alert.For(alert.OfNode(book.Past(), node), commands),
 		book.EndedSince(node, now.Add(-24*time.Hour)), alert.OfNode(book.Silences(now), node))
 }

@@ -55,6 +55,7 @@ var actionsNeed = map[string]string{
 	"dismissAlert": "operate", "silenceAlert": "operate", "silenceAlerts": "operate", "endSilence": "operate", "testTarget": "operate", "alert": "operate",
 	"refresh": "read",
 	"addUser": "administer", "changeUser": "administer", "removeUser": "administer", "resetUser": "administer",
+	"showCommands": "administer", "hideCommands": "administer",
 	"endSessions": "own", "endSession": "own", "addToken": "own", "removeToken": "own",
 }
 
@@ -62,6 +63,7 @@ var actionsNeed = map[string]string{
 var (
 	routesOpen = []string{
 		"GET /health", "GET /health/live", "GET /health/ready", "GET /api/health", "GET /manifest.webmanifest",
+		"GET /guide", "GET /guide/{page...}", "GET /guide/search",
 		"GET /sign-in", "POST /sign-in", "GET /sign-in/code", "POST /sign-in/code", "POST /sign-in/passkey/begin", "POST /sign-in/passkey", "POST /sign-out",
 		"GET /sign-in/with/{provider}", "GET /sign-in/with/{provider}/callback", "GET /sign-in/with/{provider}/end",
 		"GET /setup", "POST /setup", "GET /reset", "POST /reset",

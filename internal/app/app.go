@@ -199,6 +199,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	kit := serve.NewKit(serve.Settings{
 		Monitor: a.viewers.current(), Hub: a.Hub, Live: a.viewers.live, Address: opt.Address, Clock: opt.Clock, Log: log,
 	})
+	a.viewers.known = kit.Known
 	a.parts = append(a.parts, a.sites(kit, &opt, exporter)...)
 
 	var actions []action.Action
@@ -377,6 +378,7 @@ func (a *App) observe(moments []*insight.Moment) {
 // again what people have changed at each signal from reload. Without a listener it serves nobody.
 func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal) error {
 	a.keeper.Restore(a.clock.Now())
+	a.relive()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		for moments := range a.Hub.FeedAll(ctx) {
@@ -410,6 +412,24 @@ func (a *App) Run(ctx context.Context, ln net.Listener, reload <-chan os.Signal)
 	context.AfterFunc(ctx, func() { asked <- time.Now() })
 	err := g.Wait()
 	return errors.Join(err, a.closeWithin(toEnd-time.Since(<-asked)))
+}
+
+// relive has parts take in what was read before the program began, as if it had run then. Nobody looks yet, so the hub is told nothing. After a
+// restart the last minutes are known, and nothing is taken in twice.
+func (a *App) relive() {
+	first := true
+	for m := range a.nodes.Earlier() {
+		if first && len(Find[*past.Minutes](a).Kept().Times) > 0 {
+			return
+		}
+		first = false
+		for p := range offers[part.Observer](a) {
+			p.Observe([]*insight.Moment{m})
+		}
+		for p := range offers[part.Follower](a) {
+			p.Follow(m)
+		}
+	}
 }
 
 // reloadOn has parts read again at each signal what people have changed, until ctx ends.

@@ -115,6 +115,7 @@ func TestWhatEachPartOffers(t *testing.T) {
 		"fleet: routes",
 		"alerts: routes",
 		"audit: routes",
+		"guide: routes",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("parts offer\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

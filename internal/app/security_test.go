@@ -66,6 +66,16 @@ var attacks = []attack{
 		[]string{"internal/access: TestHeadersOfStrangers", "internal/access/proxy: TestHeadersThatAreRefused", "internal/access/proxy: TestStrip"},
 	},
 	{
+		"Header spoofing: a client, or another user of the machine, says that it speaks TLS, or where it is",
+		"X-Forwarded-Proto and X-Forwarded-For count from trusted proxies alone: by address, or by the user whom the kernel names.",
+		[]string{"internal/access: TestNamedProxiesSpeakForBrowsers", "internal/access: TestPlainPasswords", "internal/serve: TestWhoTheClientIs", "internal/serve: TestPassedOn"},
+	},
+	{
+		"Root of a container, behind a bridge or in a network namespace of its own, is taken for root",
+		"The kernel knows no user for such a connection, so it is nobody's.",
+		[]string{"internal/access: TestWhoComesFromAnotherNetworkNamespace", "internal/access/peer: TestAnotherNetworkNamespace"},
+	},
+	{
 		"CSRF: a page of another site makes a browser act",
 		"Requests that change something are refused unless they come from gpuwhy's own page or from no page; cookies are SameSite. Nothing that changes something is a GET.",
 		[]string{"internal/app: TestForeignPagesChangeNothing", "internal/access: TestNoForgedRequests"},
@@ -82,8 +92,8 @@ var attacks = []attack{
 	},
 	{
 		"The open socket of a revoked user, session or token",
-		"Sockets are checked against the accounts, and closed within a second.",
-		[]string{"internal/access: TestRevoked", "internal/access: TestSocketsOfChangedUsers", "internal/app: TestOpenSocketsEnd", "cmd/gpuwhy: TestTwoHubsShareAccounts"},
+		"Sockets are checked against the accounts, and closed within a second, also if the client does not answer: it gets not even the rest of a message.",
+		[]string{"internal/access: TestRevoked", "internal/access: TestSocketsOfChangedUsers", "internal/app: TestOpenSocketsEnd", "hub: TestRevokedViewersThatDoNotAnswer", "cmd/gpuwhy: TestTwoHubsShareAccounts"},
 	},
 	{
 		"A viewer calls each operation directly, past the buttons that are not drawn",
@@ -99,6 +109,26 @@ var attacks = []attack{
 		"Privileges after a role is lowered",
 		"The role is read from the account for each request, and open sockets end.",
 		[]string{"internal/access: TestRevoked", "internal/access: TestRolesOfAccounts", "internal/access: TestSocketsOfChangedUsers"},
+	},
+	{
+		"Somebody looks for machines that the account does not see, by names, counts, downloads, errors or the socket",
+		"What somebody may not see is left out before anything is encoded. A test asks at every address, and compares with a fleet without these machines.",
+		[]string{"internal/app: TestLimitedSight", "internal/app: TestLimitedSocket", "internal/access: TestAccountsThatSeeSome"},
+	},
+	{
+		"Somebody reads the command lines of others",
+		"Only an administrator who asks for it sees them, for an hour, and it is in the audit. Neither a hub nor the history has more than the machine shows to everybody.",
+		[]string{"internal/app: TestCommandLinesOfRoles", "internal/app: TestCommandLines", "internal/access: TestShownCommands"},
+	},
+	{
+		"A token lives on after its owner lost the role at a provider or a proxy",
+		"It may do what its owner may do now, is removed when the owner comes with less, and ends after 30 days.",
+		[]string{"internal/access: TestTokensOfGuests", "internal/access: TestTokensOfVouchedAccounts", "internal/access: TestTokensAreLimited"},
+	},
+	{
+		"Somebody fills the audit by changing what is their own all day",
+		"After 30 changes an account can make one a minute, and refusals are counted.",
+		[]string{"internal/access: TestOwnChangesArePaced"},
 	},
 	{
 		"A stolen state directory",

@@ -12,6 +12,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/guide"
 	"github.com/gpuwhy/gpuwhy/internal/now"
 	"github.com/gpuwhy/gpuwhy/internal/part"
 	"github.com/gpuwhy/gpuwhy/internal/past"
@@ -54,7 +55,7 @@ func (a *App) sites(kit *serve.Kit, opt *Options, exporter http.Handler) []part.
 	if opt.Clusters != nil {
 		machines.Clusters = opt.Clusters.IDs
 	}
-	all := []part.Part{shown, kept, foreseen, machines, alerted, recorded}
+	all := []part.Part{shown, kept, foreseen, machines, alerted, recorded, &guide.Site{Kit: kit, Asset: shown.URL}}
 	if room := Find[*access.Room](a); room != nil {
 		shown.SignIn, shown.Accounts = room.HasAccounts, true
 		all = append(all, &access.Site{Kit: kit, Room: room, Shell: shown}, &access.AdminSite{Kit: kit, Shell: shown, Room: room})
@@ -74,7 +75,7 @@ func (a *App) serve(kit *serve.Kit, most int) error {
 	}
 	secure := Find[*certs.Room](a)
 	if secure != nil {
-		cfg.Proven = secure.Proven
+		cfg.Proven, cfg.HSTS = secure.Proven, secure.HSTS()
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	if err != nil {

@@ -2,9 +2,11 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"html"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,6 +19,8 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
+	"github.com/gpuwhy/gpuwhy/internal/access"
+	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/alerts"
 	"github.com/gpuwhy/gpuwhy/internal/alerts/alert"
@@ -38,13 +42,17 @@ import (
 const (
 	seenNode, hiddenNode = "here", "elsewhere-7"
 	seenGPU, hiddenGPU   = "GPU-aaaa0000-0000-4000-8000-000000000001", "GPU-bbbb0000-0000-4000-8000-000000000002"
+	ownName              = "ownname-9" // of the program, whose machine is a third one
 	unknownGPU           = "GPU-cccc0000-0000-4000-8000-000000000003"
 )
 
-var hidden = []string{hiddenNode, hiddenGPU, "farcluster", "farjob", "faruser"}
+var hidden = []string{hiddenNode, hiddenGPU, "farcluster", "farjob", "faruser", ownName}
 
 // shared is a program with these machines, with an alert, a silence, minutes and a past on each.
-func shared(t *testing.T) *App {
+func shared(t *testing.T) *App { return sharing(t, seenNode, hiddenNode) }
+
+// sharing is such a program with some of the machines.
+func sharing(t *testing.T, nodes ...string) *App {
 	t.Helper()
 	machines, err := sim.Nodes("fleet:16", time.Now)
 	if err != nil {
@@ -55,9 +63,14 @@ func shared(t *testing.T) *App {
 		inputs = append(inputs, &reading.Inputs{Node: m.Node(), Origin: "simulate:fleet:16", Sources: []sampler.Source{m}})
 	}
 	now := time.Now().UTC()
+	accounts, err := ledger.InMemory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	opt := Options{
-		Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Node: "hub", Interval: time.Second, Deadline: time.Second, MaxViewers: 9,
-		AlertUtilization: 50, History: &past.Options{Store: remembered(t, now), ReadOnly: true},
+		Address: serve.Address{Listen: "127.0.0.1:0", BasePath: "/"}, Node: ownName, Interval: time.Second, Deadline: time.Second, MaxViewers: 9,
+		AlertUtilization: 50, History: &past.Options{Store: remembered(t, now, nodes), ReadOnly: true},
+		Access: &access.Options{Ledger: accounts, PlainSignIn: true},
 	}
 	a, err := New(opt, inputs, slog.New(slog.NewTextHandler(t.Output(), nil)))
 	if err != nil {
@@ -65,12 +78,16 @@ func shared(t *testing.T) *App {
 	}
 	t.Cleanup(func() { _ = a.Close() })
 	for i := 40; i >= 0; i-- { // as long as the rule waits
-		a.Take([]*insight.Moment{
+		both := []*insight.Moment{
 			happening(seenNode, seenGPU, "nearjob", "nearuser", insight.Place{Cluster: "nearcluster", Labels: map[string]string{"rack": "r12"}}, now.Add(-time.Duration(i)*10*time.Second)),
 			happening(hiddenNode, hiddenGPU, "farjob", "faruser", insight.Place{Cluster: "farcluster", Labels: map[string]string{"rack": "r99"}}, now.Add(-time.Duration(i)*10*time.Second)),
-		})
+		}
+		a.Take(slices.DeleteFunc(both, func(m *insight.Moment) bool { return !slices.Contains(nodes, m.Snapshot.Node) }))
 	}
 	for node, uuid := range map[string]string{seenNode: seenGPU, hiddenNode: hiddenGPU} {
+		if !slices.Contains(nodes, node) {
+			continue
+		}
 		ask := contract.SilenceRequest{Node: node, GPUUUID: uuid, Duration: 3600}
 		if _, err := a.desk.Run(t.Context(), action.Call{Action: "silenceAlerts", Principal: auth.LocalOwner(), Args: ask}); err != nil {
 			t.Fatal(err)
@@ -94,12 +111,15 @@ func happening(node, uuid, job, user string, place insight.Place, at time.Time) 
 	return insight.Of(s).At(place, insight.Link{})
 }
 
-// remembered has an hour of both.
-func remembered(t *testing.T, now time.Time) store.Store {
+// remembered has an hour of some of both.
+func remembered(t *testing.T, now time.Time, nodes []string) store.Store {
 	t.Helper()
 	b := &store.Batch{}
 	power := store.DeviceColumns.Find("power_draw")
 	for node, of := range map[string][3]string{seenNode: {seenGPU, "nearjob", "nearuser"}, hiddenNode: {hiddenGPU, "farjob", "faruser"}} {
+		if !slices.Contains(nodes, node) {
+			continue
+		}
 		key := store.Key{Node: node, UUID: of[0]}
 		b.Devices = append(b.Devices, store.Device{Node: node, UUID: of[0], Name: "H100", Index: 0}, store.Device{Node: node})
 		for ago := time.Hour; ago > 0; ago -= 5 * time.Second {
@@ -130,6 +150,54 @@ func remembered(t *testing.T, now time.Time) store.Store {
 	return m
 }
 
+// signedIn adds an account and signs in to it. It returns the cookies.
+func signedIn(t *testing.T, a *App, ask contract.UserRequest) http.Header {
+	t.Helper()
+	ask.Password = "seven wet otters in a tub"
+	if _, err := a.desk.Run(t.Context(), action.Call{Action: "addUser", Principal: auth.LocalOwner(), Args: ask}); err != nil {
+		t.Fatal(err)
+	}
+	form := url.Values{"name": {ask.Name}, "password": {ask.Password}}
+	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:0/sign-in", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	a.Handler().ServeHTTP(w, r)
+	sent := http.Header{}
+	for _, c := range w.Result().Cookies() {
+		sent.Add("Cookie", c.Name+"="+c.Value)
+	}
+	if w.Code != http.StatusSeeOther || len(sent) == 0 {
+		t.Fatalf("%s does not sign in: %d %s", ask.Name, w.Code, w.Body)
+	}
+	return sent
+}
+
+// told is an answer with the headers that may name something.
+func told(w *httptest.ResponseRecorder) string {
+	said := w.Body.String()
+	for _, name := range slices.Sorted(maps.Keys(w.Header())) {
+		if !slices.Contains([]string{"Date", "Etag", "Content-Length", "Content-Security-Policy"}, name) {
+			said += "\n" + name + ": " + strings.Join(w.Header()[name], ", ")
+		}
+	}
+	return said
+}
+
+// sends answers requests with headers, such as cookies.
+func sends(t *testing.T, a *App, header http.Header) func(method, path, body string) (int, string) {
+	return func(method, path, body string) (int, string) {
+		t.Helper()
+		r := httptest.NewRequest(method, "http://127.0.0.1:0"+path, strings.NewReader(body))
+		r.Header = header.Clone()
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, r)
+		return w.Code, told(w)
+	}
+}
+
 // asks answers requests of a principal.
 func asks(t *testing.T, a *App, who auth.Principal) func(method, path, body string) (int, string) {
 	return func(method, path, body string) (int, string) {
@@ -140,7 +208,7 @@ func asks(t *testing.T, a *App, who auth.Principal) func(method, path, body stri
 		}
 		w := httptest.NewRecorder()
 		a.Handler().ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &who)))
-		return w.Code, w.Body.String()
+		return w.Code, told(w)
 	}
 }
 
@@ -203,21 +271,46 @@ func routes(a *App) (plain []string, first int, pairs [][2]string) {
 func TestLimitedSight(t *testing.T) {
 	a := shared(t)
 	plain, first, pairs := routes(a)
-	told := map[string]bool{}
+	tells := map[string]bool{}
 	owner := asks(t, a, auth.LocalOwner())
 	for _, path := range plain {
 		if _, body := owner(http.MethodGet, path, ""); strings.Contains(body, hiddenNode) || strings.Contains(body, hiddenGPU) {
 			path, _, _ = strings.Cut(path, "?")
-			told[path] = true
+			tells[path] = true
 		}
 	}
-	if len(told) < 20 {
-		t.Errorf("who sees all is told of the machine at %d addresses alone: %v", len(told), told)
+	if len(tells) < 20 {
+		t.Errorf("who sees all is told of the machine at %d addresses alone: %v", len(tells), tells)
 	}
+	type viewer struct {
+		name string
+		ask  func(method, path, body string) (int, string)
+		all  bool // at all addresses, and not only once for each route
+	}
+	viewers := []viewer{
+		{"stranger", asks(t, a, auth.Principal{}), false},
+		{"principal of none", asks(t, a, auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience("node:none", auth.Shown)}), false},
+	}
+	blind := len(viewers)
 	for _, scope := range []auth.Scope{"node:" + seenNode, "cluster:nearcluster", "label:rack=r12", "node:none,label:rack=r12"} {
-		ask := asks(t, a, auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience(scope, auth.Shown), Scope: scope})
+		who := auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience(scope, auth.Shown), Scope: scope}
+		viewers = append(viewers, viewer{"principal of " + string(scope), asks(t, a, who), scope == "label:rack=r12"})
+	}
+	// Accounts come through the front door, with a cookie or with a token of theirs.
+	for _, role := range []string{"viewer", "operator", "administrator"} {
+		cookies := signedIn(t, a, contract.UserRequest{Name: role, Role: role, Sees: "node:none,label:rack=r12", Unix: "nearuser"})
+		viewers = append(viewers, viewer{role, sends(t, a, cookies), role == "viewer"})
+		status, body := sends(t, a, cookies)(http.MethodPost, "/api/tokens", `{"title":"t"}`)
+		var made contract.AddedToken
+		if err := json.NewDecoder(strings.NewReader(body)).Decode(&made); err != nil || status != http.StatusCreated {
+			t.Fatalf("%s makes no token: %d %s", role, status, body)
+		}
+		viewers = append(viewers, viewer{"token of " + role, sends(t, a, http.Header{"Authorization": {"Bearer " + made.Value}}), false})
+	}
+	for i, v := range viewers {
+		scope, ask := v.name, v.ask
 		near, plain := 0, plain
-		if scope != "label:rack=r12" {
+		if !v.all {
 			plain = plain[:first]
 		}
 		for _, path := range plain {
@@ -231,10 +324,10 @@ func TestLimitedSight(t *testing.T) {
 				}
 			}
 		}
-		if near < 15 {
+		if near < 15 && i >= blind {
 			t.Errorf("%s: %d of %d addresses tell of what may be seen", scope, near, len(plain))
 		}
-		if scope != "label:rack=r12" {
+		if !v.all {
 			continue
 		}
 		for _, pair := range pairs {
@@ -258,6 +351,21 @@ func TestLimitedSight(t *testing.T) {
 			}
 		}
 	}
+	// What is counted is what may be seen: as where the other machine does not exist.
+	alone := sharing(t, seenNode)
+	who := auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience("label:rack=r12", auth.Shown)}
+	here, there, counted := asks(t, a, who), asks(t, alone, who), 0
+	for _, path := range plain[:first] {
+		_, body := here(http.MethodGet, path, "")
+		_, other := there(http.MethodGet, path, "")
+		got, want := counts.FindAllString(body, -1), counts.FindAllString(other, -1)
+		if counted += len(got); !slices.Equal(got, want) {
+			t.Errorf("GET %s counts %q, and without the other machine %q", path, got, want)
+		}
+	}
+	if counted < 20 {
+		t.Errorf("there are %d counts", counted)
+	}
 	// The zero audience sees nothing at all.
 	ask := asks(t, a, auth.Principal{Name: "nobody", Access: auth.Administer})
 	for _, path := range plain[:first] {
@@ -267,24 +375,35 @@ func TestLimitedSight(t *testing.T) {
 	}
 }
 
+// counts are how answers tell how many there are of something.
+var counts = regexp.MustCompile(`"[a-z_]*count[a-z_]*":\d+|\b\d+[\s\x{a0}]+(?:GPU|machine|node|alert|process|silence)[a-z]*`)
+
 // times are what answers to two requests differ by.
 var times = regexp.MustCompile(`\d+(\.\d+)?`)
 
 // The socket tells of the machines that one may see: in its greeting, updates, patches, events, replies and pages.
 func TestLimitedSocket(t *testing.T) {
 	a := shared(t)
-	for _, who := range []auth.Principal{
-		{Name: "ann", Access: auth.Read, Audience: auth.NewAudience("label:rack=r12", auth.Shown)},
-		auth.LocalOwner(),
+	limited := signedIn(t, a, contract.UserRequest{Name: "ann", Role: "operator", Sees: "label:rack=r12"})
+	for _, who := range []struct {
+		auth.Principal
+		cookies http.Header // the principal comes with these; nil: it is there already
+	}{
+		{auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience("label:rack=r12", auth.Shown)}, nil},
+		{auth.Principal{Name: "ann"}, limited},
+		{auth.LocalOwner(), nil},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			a.Handler().ServeHTTP(w, r.WithContext(auth.NewContext(r.Context(), &who)))
+			if who.cookies == nil {
+				r = r.WithContext(auth.NewContext(r.Context(), &who.Principal))
+			}
+			a.Handler().ServeHTTP(w, r)
 		}))
 		defer server.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for _, query := range []string{"", "?page=", "?page=alerts", "?page=nodes", "?page=processes"} {
-			conn, _, err := websocket.Dial(ctx, server.URL+"/ws"+query, &websocket.DialOptions{HTTPClient: server.Client()}) //nolint:bodyclose // Dial says that nobody needs to
+			conn, _, err := websocket.Dial(ctx, server.URL+"/ws"+query, &websocket.DialOptions{HTTPClient: server.Client(), HTTPHeader: who.cookies}) //nolint:bodyclose // Dial says that nobody needs to
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -360,6 +479,99 @@ func TestCommandLines(t *testing.T) {
 		if len(near) > 2 != want[0] || len(far) > 2 != want[1] || !want[0] && len(near) > 0 || !want[1] && len(far) > 0 {
 			t.Errorf("%s: whole command lines of nearuser at %d addresses, of faruser at %d: %.300v", commands, len(near), len(far), slices.Concat(near, far))
 		}
+	}
+}
+
+// Whose command lines each role sees: live, in the past, and of a machine that another program reads, which sends what it shows to everybody.
+func TestCommandLinesOfRoles(t *testing.T) {
+	a := shared(t)
+	sent := happening("afar", "GPU-dddd0000-0000-4000-8000-000000000004", "hubjob", "nearuser", insight.Place{}, time.Now().UTC()).Snapshot
+	other := sent.Devices[0].Processes.Or(nil)[0]
+	other.PID, other.Facts.User, other.Facts.Private = 8, gpu.Of("hubuser"), "hubjob --of hubuser --whole"
+	sent.Devices[0].Processes = gpu.Of([]gpu.Process{sent.Devices[0].Processes.Or(nil)[0], other})
+	for i := range sent.Devices[0].Processes.Or(nil) {
+		f := &sent.Devices[0].Processes.Or(nil)[i].Facts
+		f.Command = gpu.Of("hubjob of " + f.User.Or("") + " --shown")
+	}
+	text, err := gpu.MarshalRecord(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, err := gpu.UnmarshalRecord(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Take([]*insight.Moment{insight.Of(arrived).At(insight.Place{}, insight.Link{Remote: true})})
+	// What is looked for: somebody's own, and that of others; live, in the past, and at a hub.
+	texts := []string{"nearuser --whole", "faruser --whole", "nearjob --kept", "farjob --kept", "nearuser --shown", "hubuser --shown"}
+	own, names, shown, entire := []int{1, 0, 1, 0, 1, 0}, []int{0, 0, 0, 0, 0, 0}, []int{0, 0, 1, 1, 1, 1}, []int{1, 1, 1, 1, 1, 1}
+	plain, first, _ := routes(a)
+	var tell []string // the addresses that tell of command lines; TestCommandLines asks at all
+	everything := asks(t, a, auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience("", auth.Entire)})
+	for _, path := range append(plain[:first:first], "/api/gpu/metrics?node=afar") {
+		if _, body := everything(http.MethodGet, path, ""); slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(html.UnescapeString(body), text) }) {
+			tell = append(tell, path)
+		}
+	}
+	sees := func(name string, ask func(method, path, body string) (int, string), want []int) {
+		t.Helper()
+		got := make([]int, len(texts))
+		for _, path := range tell {
+			_, body := ask(http.MethodGet, path, "")
+			body = html.UnescapeString(body)
+			for i, text := range texts {
+				if strings.Contains(body, text) {
+					got[i] = 1
+				}
+			}
+			if strings.Contains(body, "hubuser --whole") {
+				t.Errorf("%s: GET %s has a command line that its machine does not send", name, path)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s sees %v of %v, want %v", name, got, texts, want)
+		}
+	}
+	for _, tt := range []struct {
+		role, unix string
+		want       []int
+	}{
+		{"viewer", "", names}, {"viewer", "nearuser", own}, {"operator", "", names}, {"operator", "nearuser", own}, {"administrator", "nearuser", shown},
+	} {
+		name := tt.role + "-" + tt.unix + "-"
+		cookies := signedIn(t, a, contract.UserRequest{Name: name, Role: tt.role, Unix: tt.unix})
+		ask := sends(t, a, cookies)
+		sees(name, ask, tt.want)
+		if tt.role == "operator" { // what an action answers is cut likewise
+			for _, x := range Find[*alerts.Room](a).Book.Standing() {
+				status, body := ask(http.MethodPost, "/api/alerts/"+url.PathEscape(x.ID)+"/acknowledge", "")
+				_, all := ask(http.MethodPost, "/api/alerts/acknowledge", fmt.Sprintf(`{"alert_ids":[%q]}`, x.ID))
+				whole := x.Device.Node == seenNode && tt.unix == "nearuser"
+				if status != http.StatusOK || strings.Contains(body, "--whole") != whole || strings.Contains(all, "--whole") != whole {
+					t.Errorf("%s acknowledges: %d %s\n%s", name, status, body, all)
+				}
+			}
+		}
+		status, body := ask(http.MethodPost, "/api/commands/show", "")
+		if tt.role != "administrator" {
+			if status != http.StatusForbidden {
+				t.Errorf("%s shows command lines: %d %s", name, status, body)
+			}
+			continue
+		}
+		if _, page := ask(http.MethodGet, "/processes", ""); status != http.StatusOK || !strings.Contains(page, "Hide command lines") {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+		sees(name+" who shows them", ask, entire)
+		second := signedIn(t, a, contract.UserRequest{Name: "second", Role: "administrator"})
+		sees("another administrator", sends(t, a, second), shown)
+		if _, body := ask(http.MethodGet, "/api/audit?action=showCommands&result=done", ""); strings.Count(body, `"showCommands"`) != 1 || !strings.Contains(body, `"until"`) {
+			t.Errorf("the audit has %s", body)
+		}
+		if status, body := ask(http.MethodPost, "/api/commands/hide", ""); status != http.StatusNoContent {
+			t.Errorf("%d %s", status, body)
+		}
+		sees(name+" who hides them", ask, shown)
 	}
 }
 

@@ -37,6 +37,7 @@ type viewers struct {
 	secure  *certs.Room             // nil: without TLS
 	plain   *http.Server            // leads to TLS, where there is a listener for it
 	current func() contract.Monitor // what answers say of the program now
+	known   func(auth.Audience, contract.Monitor) contract.Monitor
 	clock   clock.Clock
 	log     *slog.Logger
 	goodbye time.Duration
@@ -135,8 +136,8 @@ func (v *viewers) patch(before, after []byte) ([]byte, error) {
 	return contract.Patch(before, after)
 }
 
-func (v *viewers) encodeStatus(newest *insight.Fleet, encoded []byte) ([]byte, error) {
-	return json.Marshal(contract.NewGPUStatus(v.current().Of(newest), newest, encoded, v.clock.Now()))
+func (v *viewers) encodeStatus(audience auth.Audience, newest *insight.Fleet, encoded []byte) ([]byte, error) {
+	return json.Marshal(contract.NewGPUStatus(v.known(audience, v.current()).Of(newest), newest, encoded, v.clock.Now()))
 }
 
 // serve answers those who connect, until shutdown.

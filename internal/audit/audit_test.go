@@ -182,7 +182,10 @@ func TestActionsAreRecorded(t *testing.T) {
 // An action whose record can't be written within 2 s is refused with the reason; what looks, and what is urgent, is not.
 func TestUnrecordedActionsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for what, away := range map[string]error{"within 2s": nil, "can't be written": ledger.ErrGone} {
+		for what, away := range map[string]error{
+			"within 2s": nil, "can't be written": ledger.ErrGone,
+			"can't be written: the disk is full": &gpu.Advice{What: "the disk is full", Try: "free some space", Err: ledger.ErrGone},
+		} {
 			var log bytes.Buffer
 			b := &book{away: away, hangs: away == nil}
 			r := newRoom(b, &log, Options{})

@@ -49,6 +49,7 @@ type Room struct {
 	log   *slog.Logger
 	quiet action.Log // for calls that only look
 
+	system   *reporter     // nil: the system log is not told
 	more     chan struct{} // has a value when something waits, or when the ledger has failed
 	counting chan struct{} // has a value when refusals are counted
 
@@ -82,10 +83,14 @@ const mostWaiting = 1000
 // New makes a Room.
 func New(cfg Config) *Room {
 	log := cfg.Log.With("part", "audit")
-	return &Room{
+	r := &Room{
 		cfg: cfg, log: log, quiet: action.Log{Logger: cfg.Log.With("part", "actions")}, more: make(chan struct{}, 1), counting: make(chan struct{}, 1),
 		looked: map[look]time.Duration{}, refused: map[refuser]*count{},
 	}
+	if cfg.System != nil {
+		r.system = newReporter(cfg.System, log, cfg.Clock.Now)
+	}
+	return r
 }
 
 // Name implements [part.Part].
@@ -178,6 +183,8 @@ func (r *Room) write(ctx context.Context, e *ledger.Entry) error {
 	why := &gpu.Advice{What: "the record of who does what can't be written", Try: tryLedger, Err: err}
 	if errors.Is(err, context.DeadlineExceeded) {
 		why.What = fmt.Sprintf("the record of who does what could not be written within %v", Patience)
+	} else if a, ok := errors.AsType[*gpu.Advice](err); ok {
+		why.What, why.Try = why.What+": "+a.What, a.Try
 	}
 	if r.err == nil {
 		r.since = r.cfg.Clock.Now()
@@ -205,6 +212,22 @@ const again, daily = time.Second, 24 * time.Hour
 
 // Run records what waits, and removes entries that are older than wanted, until ctx ends.
 func (r *Room) Run(ctx context.Context) error {
+	if r.system != nil {
+		stop, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			r.system.run(stop)
+		}()
+		defer func() {
+			close(stop)
+			late := time.NewTimer(Patience)
+			defer late.Stop()
+			select {
+			case <-stopped:
+			case <-late.C: // the system log hangs, and nothing ends that
+			}
+		}()
+	}
 	r.settings()
 	r.prune(ctx)
 	old := time.NewTicker(daily)
@@ -293,6 +316,10 @@ func (r *Room) Health() map[string]contract.Part {
 		health = health.Failed(&gpu.Advice{
 			What: fmt.Sprintf("entries that could not be recorded since gpuwhy started: %d", r.state.Lost), Try: "look for them in gpuwhy's log",
 		}, time.Time{})
+	case r.system != nil:
+		if advice, since := r.system.trouble(); advice != nil {
+			health = health.Failed(advice, since)
+		}
 	}
 	return map[string]contract.Part{"audit": health}
 }

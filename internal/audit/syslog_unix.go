@@ -3,33 +3,34 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"log/syslog"
-
-	"github.com/gpuwhy/gpuwhy/internal/regular"
+	"syscall"
 )
 
-// OpenSystemLog opens the machine's system log, where entries have the facility authpriv, the severity info and the name gpuwhy.
-func OpenSystemLog() (SystemLog, error) {
-	w, err := syslog.New(syslog.LOG_AUTHPRIV|syslog.LOG_INFO, "gpuwhy")
-	if err != nil {
-		return nil, fmt.Errorf("the system log can't be opened: %w", err)
-	}
-	return &system{w, make(chan struct{}, 1)}, nil
-}
+// OpenSystemLog returns the machine's system log, where entries have the facility authpriv, the severity info and the name gpuwhy. It need
+// not be there yet.
+func OpenSystemLog() (SystemLog, error) { return &system{}, nil }
 
-// A system log may hang, like a disk.
+// A system is the machine's system log at an address; empty: where the system has it. It is opened for the first line, and again when it has
+// gone.
 type system struct {
-	w    *syslog.Writer
-	busy chan struct{} // has a value while a line is being written
+	network, address string
+	w                *syslog.Writer // nil: it is not open yet
 }
 
-// Tell implements [SystemLog]. While a line is being written, others wait for it; they are not told if that takes long.
+// Tell implements [SystemLog].
 func (s *system) Tell(line string) error {
-	_, err := regular.Within(Patience/2, func() (none struct{}, err error) {
-		s.busy <- struct{}{}
-		defer func() { <-s.busy }()
-		return none, s.w.Info(line)
-	})
-	return err
+	if s.w == nil {
+		w, err := syslog.Dial(s.network, s.address, syslog.LOG_AUTHPRIV|syslog.LOG_INFO, "gpuwhy")
+		if err != nil {
+			return fmt.Errorf("the system log can't be opened: %w", err)
+		}
+		s.w = w
+	}
+	return s.w.Info(line)
 }
+
+// isTooLong reports whether the system log can never take a line.
+func isTooLong(err error) bool { return errors.Is(err, syscall.EMSGSIZE) }

@@ -7,12 +7,6 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 )
 
-// A SystemLog takes a line about each entry.
-type SystemLog interface {
-	// Tell must not wait long: whoever acts waits for it.
-	Tell(line string) error
-}
-
 // tell tells the log of an entry, and the system log.
 func (r *Room) tell(e *ledger.Entry) {
 	var attrs []any
@@ -46,14 +40,13 @@ func (r *Room) tell(e *ledger.Entry) {
 		attrs = append(attrs, slog.Int64("of", e.Of))
 	}
 	r.log.Info("audit", attrs...)
-	if r.cfg.System == nil {
+	if r.system == nil {
 		return
 	}
 	line, err := json.Marshal(e)
-	if err == nil {
-		err = r.cfg.System.Tell(string(line))
-	}
 	if err != nil {
-		r.log.Warn("the system log was not told of an entry", "entry", e.Number, "err", err)
+		r.system.lose("an entry can't be encoded", err)
+		return
 	}
+	r.system.add(string(line))
 }

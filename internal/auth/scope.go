@@ -41,6 +41,19 @@ func ParseScope(text string) (Scope, error) {
 	return Scope(strings.Join(slices.Compact(parts), ",")), nil
 }
 
+// Union returns the machines of any of the scopes; without one, all.
+func Union(scopes ...Scope) Scope {
+	var parts []string
+	for _, s := range scopes {
+		if s == "" {
+			return ""
+		}
+		parts = append(parts, strings.Split(string(s), ",")...)
+	}
+	slices.Sort(parts)
+	return Scope(strings.Join(slices.Compact(parts), ","))
+}
+
 // Words are the scope for people, such as "label rack=r12 or machine gpu-1"; empty for all machines.
 func (s Scope) Words() string {
 	if s == "" {

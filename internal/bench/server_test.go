@@ -331,7 +331,7 @@ func serveHub(l net.Listener, pingEvery, writeTimeout time.Duration) publisher {
 			return json.Marshal(newData(int64(m.Snapshot.Seq), int(size.Load())))
 		},
 		// A viewer that the hub counts only after a message is published gets it with its status.
-		Status: func(_ *insight.Fleet, encoded []byte) ([]byte, error) { return encoded, nil },
+		Status: func(_ auth.Audience, _ *insight.Fleet, encoded []byte) ([]byte, error) { return encoded, nil },
 	})
 	startServing(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.Serve(w, r.WithContext(auth.NewContext(r.Context(), new(auth.LocalOwner()))), "")

@@ -32,6 +32,8 @@ type Options struct {
 	Domains []string
 	// Email is where that authority reaches people; empty: nowhere. Directory is its URL; empty: that of Let's Encrypt.
 	Email, Directory string
+	// HSTS is for how long browsers then use nothing but TLS for a name for which an authority vouches; 0: they forget that they were told so.
+	HSTS time.Duration
 	// Redirect takes connections without TLS, which are led to TLS and by which an ACME authority can check names; nil: none.
 	Redirect net.Listener
 }
@@ -109,6 +111,9 @@ func (r *Room) TLS() *tls.Config {
 	}
 	return c
 }
+
+// HSTS is for how long browsers use nothing but TLS for a name that is [Room.Proven].
+func (r *Room) HSTS() time.Duration { return r.cfg.HSTS }
 
 // Redirect is where connections without TLS come; nil: nowhere.
 func (r *Room) Redirect() net.Listener { return r.cfg.Redirect }

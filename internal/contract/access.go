@@ -7,6 +7,7 @@ type User struct {
 	Name     string `json:"name"`                                           // the name that they sign in with
 	Role     string `json:"role" enum:"viewer,operator,administrator,none"` // what they may do; none: a provider vouches for them no longer
 	Scope    string `json:"scope"`                                          // the machines on which the role holds; empty for all
+	Sees     string `json:"sees"`                                           // the machines that they see; empty for all
 	Unix     string `json:"unix_user"`                                      // the user of the machines whose command lines they see whole; empty for none
 	Disabled bool   `json:"disabled"`                                       // whether they are kept from signing in
 	// How they can sign in: password, passkey, provider. Empty until they have chosen a password.
@@ -22,11 +23,17 @@ type Users struct {
 	Users []User `json:"users"` // all accounts, by name
 }
 
+// ShownCommands answers POST /api/commands/show.
+type ShownCommands struct {
+	Until string `json:"until" format:"date-time"` // until when the caller sees all command lines whole
+}
+
 // UserRequest is the body of POST /api/users.
 type UserRequest struct {
 	Name  string `json:"name" maxlength:"64"`                                 // the name to sign in with: letters, digits and ._@- only
 	Role  string `json:"role,omitempty" enum:"viewer,operator,administrator"` // what they may do; viewer by default
 	Scope string `json:"scope,omitempty" maxlength:"1000"`                    // the machines on which the role holds: node:NAME, cluster:NAME or label:NAME=VALUE, several with commas; empty for all
+	Sees  string `json:"sees,omitempty" maxlength:"1000"`                     // the machines that they see, written likewise; empty for all
 	Unix  string `json:"unix_user,omitempty" maxlength:"64"`                  // the user of the machines whose command lines they see whole
 	// Their first password. Without one, the answer has a link with which they choose it.
 	Password string `json:"password,omitempty" maxlength:"1000" secret:"true"`
@@ -36,6 +43,7 @@ type UserRequest struct {
 type UserChange struct {
 	Role     *string `json:"role,omitempty" enum:"viewer,operator,administrator"` // what they may do. Null: as it is
 	Scope    *string `json:"scope,omitempty" maxlength:"1000"`                    // the machines on which the role holds; empty for all. Null: as it is
+	Sees     *string `json:"sees,omitempty" maxlength:"1000"`                     // the machines that they see; empty for all. Null: as it is
 	Unix     *string `json:"unix_user,omitempty" maxlength:"64"`                  // the user of the machines whose command lines they see whole; empty for none. Null: as it is
 	Disabled *bool   `json:"disabled,omitempty"`                                  // whether they are kept from signing in. Null: as it is
 }
@@ -113,6 +121,7 @@ type Account struct {
 	Way    string `json:"way"`                                           // how gpuwhy recognizes them: local, open, password, passkey, provider, proxy or token
 	Access string `json:"access" enum:"metrics,read,operate,administer"` // what they may do
 	Scope  string `json:"scope"`                                         // the machines on which they may do more than read; empty for all
+	Sees   string `json:"sees"`                                          // the machines that they see; empty for all
 }
 
 // Timestamp returns a time as answers have it.

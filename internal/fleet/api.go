@@ -44,7 +44,7 @@ var (
 
 // Routes implements part.Server.
 func (s *Site) Routes() []serve.Route {
-	nodeParam := apidoc.InPath("node", "Name of the machine.", s.Kit.Monitor.Node)
+	nodeParam := apidoc.InPath("node", "Name of the machine.", "workstation")
 	oneNode := apidoc.Parts{serve.OK("The machine.", contract.ClusterNode{}, "cluster_node"), unknownNode, serve.BadQuery, serve.NotReadYet}
 	return []serve.Route{
 		serve.Read("/api/v1/monitoring/gpu-metrics", serve.Derived(s.Kit, contract.NewFleet),
@@ -198,5 +198,5 @@ func (s *Site) clusterSummary(c *serve.Answers, id string, chosen *insight.Fleet
 	if id != "" {
 		named = &id
 	}
-	return c.ServeUntilNext(w, r, id, func() any { return contract.NewClusterSummary(s.Kit.Monitor, chosen, named) })
+	return c.ServeUntilNext(w, r, id, func() any { return contract.NewClusterSummary(c.Named(), chosen, named) })
 }

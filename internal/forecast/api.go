@@ -50,7 +50,7 @@ var errNoHistory = serve.Refuse(http.StatusNotFound, "no history is kept", "star
 func (s *Site) Routes() []serve.Route {
 	return []serve.Route{
 		serve.Read("/api/gpu/forecast", s.forecasts, contract.ClientPast, "getForecast", "Get forecasts",
-			apidoc.Text("When memory fills up, when a GPU throttles or becomes quiet, what a month uses and costs, and when a GPU is usually free. A forecast is shown only if it beat both simple guesses on this machine's own past; see docs/forecast.md."),
+			apidoc.Text("When memory fills up, when a GPU throttles or becomes quiet, what a month uses and costs, and when a GPU is usually free. A forecast is shown only if it beat both simple guesses on this machine's own past; see the guide, at /guide/forecast."),
 			apidoc.InQuery("gpu", "Only this GPU, by index or UUID. May be repeated.", "0").Repeated(),
 			serve.Fresh("The forecasts of each GPU.", contract.Forecasts{}, "forecasts"),
 			serve.BadParameter, serve.Refused("There is no such GPU, or no history is kept.", errNoHistory), serve.BadDeviceQuery).Strict(),
@@ -83,5 +83,5 @@ func (s *Site) forecasts(w http.ResponseWriter, r *http.Request) error {
 		parts = slices.Collect(f.Parts())
 	}
 	now := s.Kit.Clock.Now().In(time.Local) //nolint:gosmopolitan // people's own hours are meant
-	return serve.FreshJSON(w, r, contract.NewForecasts(s.Kit.Monitor.Of(f), f, parts, s.outlook, now))
+	return serve.FreshJSON(w, r, contract.NewForecasts(s.Kit.MonitorFor(r.Context()).Of(f), f, parts, s.outlook, now))
 }

@@ -26,7 +26,7 @@ func (s *Site) liveRoutes() []serve.Route {
 			serve.OK("The totals.", contract.Summary{}, "summary")),
 		serve.Read("/api/gpu/metrics", s.update, contract.ClientLive, "getSnapshot", "Get the newest snapshot",
 			apidoc.Text("All readings and processes: byte for byte what gpu_status_update carries."),
-			apidoc.InQuery("node", "Only this machine, if there are several.", s.Kit.Monitor.Node),
+			apidoc.InQuery("node", "Only this machine, if there are several.", "workstation"),
 			serve.OK("The snapshot. Without a GPU, available is false and gpus is empty.", contract.Update{}, "update"),
 			serve.UnknownNode, serve.BadQuery, serve.NotReadYet),
 		serve.Read("/api/gpu/metrics/{id}", serve.Each(s.Kit, contract.NewOneGPU), contract.ClientLive, "getDevice", "Get one GPU of the newest snapshot", oneGPU),
@@ -78,7 +78,7 @@ func (s *Site) ownRoutes() []serve.Route {
 	}
 	parts := serve.Fresh("The parts.", contract.MonitorHealth{}, "health")
 	metrics := serve.Read("/metrics", serve.Plain(s.scrape(s.Metrics)), contract.ClientPrometheus, "getPrometheus", "Get metrics for Prometheus",
-		apidoc.Text("Text format, or OpenMetrics if Accept asks for it. docs/metrics.md lists all names."), apidoc.Fresh{},
+		apidoc.Text("Text format, or OpenMetrics if Accept asks for it. The guide lists all names, at /guide/metrics."), apidoc.Fresh{},
 		serve.Typed("text/plain", "The metrics."), serve.Typed("application/openmetrics-text", "")).ProgramOnly()
 	metrics.Needs = auth.Metrics
 	if s.OpenMetrics {
@@ -152,7 +152,7 @@ func (s *Site) update(w http.ResponseWriter, r *http.Request) error {
 				return json.RawMessage(encoded)
 			}
 		}
-		return contract.NewFleetUpdate(s.Kit.Monitor, a.Fleet)
+		return contract.NewFleetUpdate(a.Named(), a.Fleet)
 	})
 }
 
@@ -202,20 +202,28 @@ func (s *Site) minutesOfSome(f *insight.Fleet, names []string, w http.ResponseWr
 		wanted[key{p.Device.Node, p.Device.UUID}] = true
 	}
 	view := s.Recent.View(func(node, uuid string, _ int) bool { return wanted[key{node, uuid}] })
-	return serve.JSON(w, r, contract.NewRecent(s.Kit.Monitor.Of(f), f, view))
+	return serve.JSON(w, r, contract.NewRecent(s.Kit.MonitorFor(r.Context()).Of(f), f, view))
 }
 
 // probe is for who only asks whether there is an answer.
 func (s *Site) probe(w http.ResponseWriter, r *http.Request) error {
-	p := contract.NewProbe(s.Kit.Monitor, s.Kit.Hub.Newest())
+	p := contract.NewProbe(s.Kit.MonitorFor(r.Context()), s.measured(r))
 	if !auth.FromRequest(r).May(auth.Read) {
 		p = p.Nameless()
 	}
 	return serve.FreshJSON(w, r, p)
 }
 
+// measured has the Moments whose health somebody is told of: those that they see, and all of them for strangers, who are told no names.
+func (s *Site) measured(r *http.Request) *insight.Fleet {
+	if auth.FromRequest(r).May(auth.Read) {
+		return s.Kit.Fleet(r.Context())
+	}
+	return s.Kit.Hub.Newest()
+}
+
 func (s *Site) health(w http.ResponseWriter, r *http.Request) error {
-	h := contract.NewMonitorHealth(s.Kit.Monitor, s.Kit.Hub.Newest(), s.Parts(), s.Kit.Uptime())
+	h := contract.NewMonitorHealth(s.Kit.MonitorFor(r.Context()), s.measured(r), s.Parts(), s.Kit.Uptime())
 	if who := auth.FromRequest(r); !who.May(auth.Read) || !who.Audience.SeesAll() { // errors may name any machine
 		h = h.Nameless()
 	}

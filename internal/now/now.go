@@ -95,7 +95,7 @@ func (s *Site) Input(ctx context.Context, f *insight.Fleet, node string) views.I
 	find := f.Finder()
 	in := views.Input{
 		Sight:    who.Sight(),
-		Monitor:  s.Monitor(),
+		Monitor:  s.Kit.Known(who.Audience, s.Monitor()),
 		Fleet:    all,
 		Nodes:    f.Nodes(),
 		BasePath: s.base(node),

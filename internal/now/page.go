@@ -111,12 +111,12 @@ func (s *Site) about(w http.ResponseWriter, r *http.Request) error {
 	return s.Kit.LiveHTML(w, r, views.NewAboutPage(in))
 }
 
-// manifests answers with the web app manifest, which names the machine to those who may read alone: the page to sign in has it too.
+// manifests answers with the web app manifest, which names the machine only to those who see it: the page to sign in has it too.
 func (s *Site) manifests() serve.Handler {
 	named := serve.Constant(typeManifest, s.manifest("gpuwhy on "+s.Kit.Monitor.Node))
 	plain := serve.Constant(typeManifest, s.manifest("gpuwhy"))
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if auth.FromRequest(r).May(auth.Read) {
+		if auth.FromRequest(r).May(auth.Read) && s.Kit.Sees(r.Context(), s.Kit.Monitor.Node) {
 			return named(w, r)
 		}
 		return plain(w, r)

@@ -519,8 +519,9 @@ func (s *Site) oneNode(ctx context.Context, name string) (string, error) {
 			nodes[d.Node] = true
 		}
 	}
-	if nodes[s.Kit.Monitor.Node] || len(nodes) == 0 {
-		return s.Kit.Monitor.Node, nil
+	own := s.Kit.MonitorFor(ctx).Node
+	if nodes[own] || len(nodes) == 0 {
+		return own, nil
 	}
 	if len(nodes) > 1 {
 		return "", errWhichNode

@@ -231,7 +231,7 @@ func (s *Site) fillBeside(ctx context.Context, in *views.PastInput, q *Question,
 
 // fillThen fills in the machine as it was.
 func (s *Site) fillThen(ctx context.Context, in *views.PastInput, q *Question) error {
-	node := cmp.Or(q.Node, s.Kit.Monitor.Node)
+	node := cmp.Or(q.Node, s.Kit.MonitorFor(ctx).Node)
 	switch {
 	case len(q.Keys) > 0:
 		node = q.Keys[0].Node

@@ -5,6 +5,7 @@ package reading
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -35,6 +36,9 @@ type Inputs struct {
 	// Pace is the time between readings now, where that is not as the program reads others; nil where it is.
 	Pace  func() time.Duration
 	Notes []gpu.Advice // go into each snapshot
+	// Earlier yields readings at an interval from before the program began, the oldest first; nil: there are none. Only a simulation can
+	// have them.
+	Earlier func(every time.Duration) iter.Seq[*gpu.Snapshot]
 	// Refresh reads the machine on demand; nil if the sampler does that.
 	Refresh func(context.Context) (*gpu.Snapshot, error)
 }

@@ -3,6 +3,7 @@ package reading
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -194,6 +195,27 @@ func (r *Room) Next(s *gpu.Snapshot) *insight.Moment {
 		m = m.At(n.Place, insight.Link{})
 	}
 	return m
+}
+
+// Earlier yields the Moments of readings from before the program began, those of each node in the order of time. They are made by the same
+// stage as all later ones.
+func (r *Room) Earlier() iter.Seq[*insight.Moment] {
+	return func(yield func(*insight.Moment) bool) {
+		for _, n := range r.all() {
+			if n.Inputs.Earlier == nil {
+				continue
+			}
+			for s := range n.Inputs.Earlier(r.Interval) {
+				s.Node = n.Node
+				for i := range s.Devices {
+					s.Devices[i].Index, s.Devices[i].Node = i, n.Node
+				}
+				if !yield(r.Next(s)) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Then makes a stage with the state learned about the devices so far, for a moment of the past.

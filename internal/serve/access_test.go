@@ -16,6 +16,7 @@ import (
 // These routes are there without sign-in, and no other: whoever adds one decides that here, too.
 var open = []string{
 	"/static/{path...}", "/favicon.ico", "/robots.txt", "/manifest.webmanifest", // no reading is in them
+	"/guide", "/guide/{page...}", "/guide/search", // the same in every program; see internal/guide's TestTheGuideNamesNothing
 	"/health", "/health/live", "/health/ready", "/api/health", // without names; see package app's TestStrangersLearnNoNames
 }
 

@@ -10,8 +10,16 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 )
 
-// Proxies are the networks of proxies whose word is taken for who their clients are.
-type Proxies []netip.Prefix
+// Proxies are those proxies whose word is taken for who their clients are, and whether these speak TLS.
+type Proxies struct {
+	Networks []netip.Prefix
+	// Here decides about connections of this machine, if somebody has said as which users its proxies run: Networks then have no say about
+	// these. decided is false for all other connections. nil: it decides about none.
+	Here func(*http.Request) (proxy, decided bool)
+}
+
+// None reports whether there is no such proxy.
+func (p Proxies) None() bool { return len(p.Networks) == 0 && p.Here == nil }
 
 // ParseProxies reads networks, such as 10.0.0.0/8 or fd00::/8, and single addresses.
 // Its error says which one is wrong.
@@ -26,19 +34,19 @@ func ParseProxies(list []string) (Proxies, error) {
 			network = netip.PrefixFrom(network.Addr().Unmap(), network.Bits()-96)
 		}
 		if err != nil || network.Bits() == 0 {
-			return nil, &gpu.Advice{
+			return Proxies{}, &gpu.Advice{
 				What: Quote(text) + " is not an address or network of proxies",
 				Try:  "give --trusted-proxy an address such as 192.0.2.7, or a network such as 10.0.0.0/8",
 				Err:  err,
 			}
 		}
-		proxies = append(proxies, network.Masked())
+		proxies.Networks = append(proxies.Networks, network.Masked())
 	}
 	return proxies, nil
 }
 
 func (p Proxies) contains(address netip.Addr) bool {
-	for _, network := range p {
+	for _, network := range p.Networks {
 		if network.Contains(address) {
 			return true
 		}
@@ -55,11 +63,11 @@ func (p Proxies) contains(address netip.Addr) bool {
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	client := addressOf(r.RemoteAddr)
 	lines := r.Header["X-Forwarded-For"]
+	if len(lines) == 0 || !p.Trusts(r) {
+		return client
+	}
 	for _, rest := range slices.Backward(lines) {
 		for more := true; more; {
-			if !p.contains(client) {
-				return client
-			}
 			var entry string
 			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
 				rest, entry = rest[:comma], rest[comma+1:]
@@ -70,7 +78,9 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 			if !further.IsValid() {
 				return client
 			}
-			client = further
+			if client = further; !p.contains(client) {
+				return client
+			}
 		}
 	}
 	return client
@@ -111,7 +121,14 @@ func Household(address netip.Addr) netip.Prefix {
 }
 
 // Trusts reports whether a trusted proxy sent a request.
-func (p Proxies) Trusts(r *http.Request) bool { return p.contains(addressOf(r.RemoteAddr)) }
+func (p Proxies) Trusts(r *http.Request) bool {
+	if p.Here != nil {
+		if proxy, decided := p.Here(r); decided {
+			return proxy
+		}
+	}
+	return p.contains(addressOf(r.RemoteAddr))
+}
 
 // Secure reports whether nobody between the client and this machine can read a request: its connection is TLS, or it comes from a
 // trusted proxy which says so in X-Forwarded-Proto. If several proxies have written that header, each of them must have said https.
@@ -133,14 +150,41 @@ func (p Proxies) Secure(r *http.Request) bool {
 	return true
 }
 
-// aboutClients are headers in which proxies say something of their clients.
-var aboutClients = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+// proxyHeaders are the headers in which proxies say something of their clients, as Go writes them, besides those that begin with
+// forwardedPrefix. Browsers send none of them.
+var proxyHeaders = map[string]bool{
+	"Forwarded": true, "Via": true,
+	"X-Real-Ip": true, "X-Client-Ip": true, "X-Cluster-Client-Ip": true, "Client-Ip": true, "True-Client-Ip": true,
+	"Cf-Connecting-Ip": true, "Cf-Connecting-Ipv6": true, "Fastly-Client-Ip": true, "Fly-Client-Ip": true, "X-Azure-Clientip": true,
+	"X-Appengine-User-Ip": true, "X-Envoy-External-Address": true, "X-Original-Forwarded-For": true, "X-Original-Host": true, "X-Original-Url": true,
+	"X-Url-Scheme": true, "Front-End-Https": true,
+}
+
+// forwardedPrefix begins X-Forwarded-For, -Host, -Proto, -Port, -Prefix, -Server and others.
+const forwardedPrefix = "X-Forwarded-"
+
+// PassedOn reports whether a proxy says that it has sent a request on behalf of somebody else.
+func PassedOn(r *http.Request) bool {
+	for name := range r.Header {
+		if proxyHeaders[name] || strings.HasPrefix(name, forwardedPrefix) {
+			return true
+		}
+	}
+	return false
+}
 
 // Direct reports whether a request was sent on this machine, over loopback or a Unix socket, and to a name of this machine alone, such as
-// localhost, with no proxy that says so of itself between them.
-func Direct(r *http.Request) bool {
+// localhost, with no proxy that says so of itself between them, or that runs as the user of one.
+func (p Proxies) Direct(r *http.Request) bool {
 	name, address := HostName(r.Host)
 	local := address.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
 	_, unix := r.Context().Value(http.LocalAddrContextKey).(*net.UnixAddr)
-	return local && (unix || addressOf(r.RemoteAddr).IsLoopback()) && !slices.ContainsFunc(aboutClients, func(header string) bool { return r.Header[header] != nil })
+	if !local || !unix && !addressOf(r.RemoteAddr).IsLoopback() || PassedOn(r) {
+		return false
+	}
+	if p.Here == nil {
+		return true
+	}
+	proxy, _ := p.Here(r)
+	return !proxy
 }

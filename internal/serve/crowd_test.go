@@ -1,9 +1,12 @@
 package serve
 
 import (
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 
@@ -19,7 +22,7 @@ func TestProxiesAreRead(t *testing.T) {
 		switch {
 		case want == "" && err == nil:
 			t.Errorf("%q is taken for %v", text, got)
-		case want != "" && (err != nil || got[0].String() != want):
+		case want != "" && (err != nil || got.Networks[0].String() != want):
 			t.Errorf("%q: %v, %v, want %s", text, got, err, want)
 		}
 	}
@@ -57,6 +60,54 @@ func TestWhoTheClientIs(t *testing.T) {
 			t.Errorf("%s with %q: %s, want %s", tt.peer, tt.forwarded, got, tt.want)
 		}
 	}
+	for _, tt := range []struct {
+		here      bool // a user of a proxy has connected
+		peer      string
+		forwarded string
+		want      string
+	}{
+		{true, "@", "203.0.113.9, 198.51.100.7", "198.51.100.7"}, // a Unix socket has no address
+		{true, "@", "198.51.100.7, 10.0.0.2", "198.51.100.7"},
+		{true, "127.0.0.1:99", "198.51.100.7, 127.0.0.1", "127.0.0.1"}, // anybody on this machine may have told the proxy so
+		{true, "@", "nonsense", "invalid IP"},
+		{false, "10.0.0.1:99", "198.51.100.7", "10.0.0.1"},
+	} {
+		mixed := Proxies{proxies.Networks, func(*http.Request) (bool, bool) { return tt.here, true }}
+		if got := mixed.Client(&http.Request{RemoteAddr: tt.peer, Header: http.Header{"X-Forwarded-For": {tt.forwarded}}}).String(); got != tt.want {
+			t.Errorf("%s of this machine, a proxy %v, with %q: %s, want %s", tt.peer, tt.here, tt.forwarded, got, tt.want)
+		}
+	}
+}
+
+// Each header by which proxies say something of their clients tells a request that was passed on from one of a person at the machine.
+func TestPassedOn(t *testing.T) {
+	request := func(header string) *http.Request {
+		r := httptest.NewRequest(http.MethodGet, "http://localhost/", http.NoBody)
+		if r.RemoteAddr = "127.0.0.1:99"; header != "" {
+			r.Header.Set(header, "")
+		}
+		return r
+	}
+	names := slices.Collect(maps.Keys(proxyHeaders))
+	for _, name := range names {
+		if name != http.CanonicalHeaderKey(name) {
+			t.Errorf("no request has %s: Go writes it %s", name, http.CanonicalHeaderKey(name))
+		}
+	}
+	for _, name := range append(names, "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Prefix", "X-Forwarded-Server",
+		"Forwarded", "Via", "X-Real-IP", "X-Client-IP", "True-Client-IP", "CF-Connecting-IP") {
+		if r := request(name); !PassedOn(r) || (Proxies{}).Direct(r) {
+			t.Errorf("%s does not tell that a proxy has sent it", name)
+		}
+	}
+	for _, name := range []string{"", "Accept", "Cookie", "Origin", "X-Requested-With", "Sec-Fetch-Site"} {
+		if r := request(name); PassedOn(r) || !(Proxies{}).Direct(r) {
+			t.Errorf("with %q, a person at the machine is taken for a proxy", name)
+		}
+	}
+	if (Proxies{Here: func(*http.Request) (bool, bool) { return true, true }}).Direct(request("")) {
+		t.Error("a proxy that adds no header is taken for a person, although its user is named")
+	}
 }
 
 func TestHouseholds(t *testing.T) {
@@ -78,7 +129,7 @@ func TestHouseholds(t *testing.T) {
 func TestViewersAreCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(1, 4).Draw(t, "most")
-		c := newCrowd(0, most, nil)
+		c := newCrowd(0, most, Proxies{})
 		peers := []string{"192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1", "[2001:db8::2]:1", "127.0.0.1:1"}
 		plans := rapid.SliceOfN(rapid.SliceOfN(rapid.IntRange(-1, len(peers)-1), 1, 12), 1, 6).Draw(t, "who comes, or -1: the last leaves")
 		var all sync.WaitGroup
@@ -196,7 +247,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 
 // A newcomer takes the place of the connection that has waited longest.
 func TestTheLongestRestingMakesRoom(t *testing.T) {
-	c := newCrowd(0, 1, nil)
+	c := newCrowd(0, 1, Proxies{})
 	conns := make([]*fakeConn, 1+moreOfAddress)
 	for i := range conns {
 		conns[i] = &fakeConn{client: "192.0.2.1"}

@@ -32,13 +32,13 @@ func once(build func() (*body, error)) Handler {
 	}
 }
 
-// rendered answers with a page that stays as it is.
-func rendered(page func() templ.Component) Handler {
+// Rendered answers with a page that stays as it is. It is rendered when somebody first asks for it.
+func Rendered(page func() templ.Component) Handler {
 	return once(func() (*body, error) { return pageBody(context.Background(), page()) })
 }
 
 func (s *Server) docsPage() Handler {
-	answer := rendered(func() templ.Component { return s.cfg.Pages.Docs() })
+	answer := Rendered(func() templ.Component { return s.cfg.Pages.Docs() })
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Security-Policy", docsPolicy)
 		return answer(w, r)

@@ -4,19 +4,33 @@ import (
 	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/serve/servetest"
 )
 
-// Browsers are told to use TLS alone only for a name that a public authority vouches for, at the usual port, over TLS, and for a day.
+// Browsers are told to use TLS alone only for a name that a public authority vouches for, at the usual port, over TLS, and for as long as
+// somebody has said. Whoever turns it off has them forget it.
 func TestHSTS(t *testing.T) {
 	t.Parallel()
 	_, rig := servetest.New()
 	rig.Listen, rig.AllowHosts = ":443", []string{"gpu.example.org", "gpu.lan"}
 	rig.Proven = func(host string) bool { return host == "gpu.example.org" || host == "192.0.2.1" || host == "localhost" }
+	rig.HSTS = 24 * time.Hour
 	s, err := rig.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.HSTS = 0
+	off, err := rig.Server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rig.Proven = nil // as without TLS
+	without, err := rig.Server()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,10 +52,12 @@ func TestHSTS(t *testing.T) {
 		if r.Host = tt.host; tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		w := httptest.NewRecorder()
-		s.Handler().ServeHTTP(w, r)
-		if got := w.Header().Get("Strict-Transport-Security"); got != tt.want {
-			t.Errorf("%s, TLS %v: %q", tt.host, tt.tls, got)
+		for s, want := range map[*serve.Server]string{s: tt.want, off: strings.Replace(tt.want, "86400", "0", 1), without: ""} {
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r)
+			if got := w.Header().Get("Strict-Transport-Security"); got != want {
+				t.Errorf("%s, TLS %v: %q, want %q", tt.host, tt.tls, got, want)
+			}
 		}
 	}
 }
@@ -88,5 +104,11 @@ func TestSecure(t *testing.T) {
 	}
 	if (serve.Proxies{}).Secure(r) || !proxies.Secure(r) {
 		t.Error("a proxy is believed that is not trusted, or one that is trusted is not")
+	}
+	for _, decides := range []struct{ proxy, decided bool }{{true, true}, {false, true}, {false, false}} {
+		proxies.Here = func(*http.Request) (bool, bool) { return decides.proxy, decides.decided }
+		if want := decides.proxy || !decides.decided; proxies.Secure(r) != want || proxies.Trusts(r) != want {
+			t.Errorf("the users of proxies say %v, and it is encrypted: %v", decides, proxies.Secure(r))
+		}
 	}
 }

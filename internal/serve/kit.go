@@ -56,7 +56,7 @@ func (Still) Serve(w http.ResponseWriter, r *http.Request, _ string) { http.NotF
 
 // Settings are what a [Kit] is made of.
 type Settings struct {
-	Monitor contract.Monitor // what answers say of gpuwhy
+	Monitor contract.Monitor // what answers say of gpuwhy, to who sees its machine; see [Kit.MonitorFor]
 	Hub     Hub
 	// Live updates the pages that viewers have open; nil if pages don't update.
 	Live *live.Feed
@@ -134,6 +134,19 @@ func Commands(ctx context.Context) auth.Commands { return audience(ctx).Commands
 func (k *Kit) Sees(ctx context.Context, node string) bool {
 	a := audience(ctx)
 	return a.SeesAll() || a.Sees(k.Hub.Newest().Machine(node))
+}
+
+// Known returns what gpuwhy says of itself to an audience: without the name of a machine that the audience does not see.
+func (k *Kit) Known(a auth.Audience, m contract.Monitor) contract.Monitor {
+	if !a.SeesAll() && !a.Sees(k.Hub.Newest().Machine(m.Node)) {
+		m.Node = ""
+	}
+	return m
+}
+
+// MonitorFor is what gpuwhy says of itself to somebody who asks.
+func (k *Kit) MonitorFor(ctx context.Context) contract.Monitor {
+	return k.Known(audience(ctx), k.Monitor)
 }
 
 // Seen returns a fleet as somebody sees it who asks: always the same for the same fleet. It is nil where f is.
@@ -226,6 +239,7 @@ type Answers struct {
 	Fleet *insight.Fleet // nil before the first reading
 
 	kit  *Kit
+	who  auth.Audience
 	made lazy.Map[answerKey, *body]
 }
 
@@ -257,14 +271,17 @@ func (k *Kit) Answers(r *http.Request) *Answers {
 		if made == nil && len(k.answers) >= mostAnswers { // of machines and audiences that may be gone
 			clear(k.answers)
 		}
-		made = &Answers{kit: k, Fleet: f}
+		made = &Answers{kit: k, who: key.audience, Fleet: f}
 		k.answers[key] = made
 	}
 	return made
 }
 
 // Monitor is what gpuwhy says of itself to who asks for those Moments.
-func (a *Answers) Monitor() contract.Monitor { return a.kit.Monitor.Of(a.Fleet) }
+func (a *Answers) Monitor() contract.Monitor { return a.Named().Of(a.Fleet) }
+
+// Named is what gpuwhy says of itself to them, whatever the Moments are.
+func (a *Answers) Named() contract.Monitor { return a.kit.Known(a.who, a.kit.Monitor) }
 
 // Serve answers with what build makes once, for a request that was given to [Kit.Answers]. what tells apart several answers of its
 // route. After a failure all answers are made anew.

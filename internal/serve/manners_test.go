@@ -25,7 +25,7 @@ func addresses(t *testing.T, cfg *servetest.Rig) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := strings.NewReplacer("{$}", "", "{path...}", "h4sh/app.js", "{id}", "0", "{cluster}", "local", "{node}", "dgx-1")
+	example := strings.NewReplacer("{$}", "", "{path...}", "h4sh/app.js", "{page...}", "start", "{id}", "0", "{cluster}", "local", "{node}", "dgx-1")
 	out := map[string]bool{}
 	for _, r := range s.Routes() {
 		if r.Method != http.MethodGet {

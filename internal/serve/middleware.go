@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,21 +226,19 @@ func (s *Server) allowOrigins(next http.Handler) http.Handler {
 	}).Handler(next)
 }
 
-// hstsAge is for how long a browser uses nothing but TLS for a name: a day, so that nobody is locked out for longer by a mistake.
-var hstsAge = []string{"max-age=86400"}
-
 // encryptAlways has browsers use TLS for a name from then on (HSTS, RFC 6797) where that can lock nobody out: a public authority vouches for
 // the name, and this is its usual port. At another port, other programs may use the name without TLS.
 func (s *Server) encryptAlways(next http.Handler) http.Handler {
 	if s.cfg.Proven == nil {
 		return next
 	}
+	age := []string{"max-age=" + strconv.Itoa(int(s.cfg.HSTS/time.Second))}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.TLS != nil {
 			name, address := HostName(r.Host)
 			_, port, _ := net.SplitHostPort(r.Host)
 			if !address.IsValid() && (port == "" || port == "443") && s.cfg.Proven(name) {
-				w.Header()["Strict-Transport-Security"] = hstsAge
+				w.Header()["Strict-Transport-Security"] = age
 			}
 		}
 		next.ServeHTTP(w, r)

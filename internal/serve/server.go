@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/a-h/templ"
 
@@ -33,6 +34,9 @@ type Config struct {
 	Identifier Identifier
 	// Proven reports whether everybody's browser accepts the certificate for a name; nil: for none.
 	Proven func(host string) bool
+	// HSTS is for how long browsers that were at a proven name, at the usual port of TLS, use nothing but TLS for it; 0: they forget that
+	// they were told so.
+	HSTS time.Duration
 	// SignIn is the path of the page to sign in, below the base path, to which browsers are led that ask for more than anyone may see;
 	// empty: there is none. It gets the path that was asked for as its parameter "to".
 	SignIn string
@@ -119,8 +123,8 @@ func (s *Server) ownRoutes() []Route {
 		OpenPage("/favicon.ico", s.asset(func(*http.Request) string { return "icon.svg" })), // browsers ask for it unasked
 		OpenPage("/robots.txt", Constant(typeText, []byte(robots))),
 		Page("/docs", s.docsPage()),
-		Page("/docs/events", rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
-		Page("/redoc", rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
+		Page("/docs/events", Rendered(func() templ.Component { return s.cfg.Pages.Events(s.events()) })),
+		Page("/redoc", Rendered(func() templ.Component { return s.cfg.Pages.Reference(s.document()) })),
 		{Method: http.MethodGet, Path: "/ws", Needs: auth.Read, Answer: s.socket}, // AsyncAPI describes it
 
 		Read("/openapi.json", once(s.openAPI), contract.ClientDocuments, "getOpenAPI", "Get this document", Typed(typeJSON, "OpenAPI 3.1.")),

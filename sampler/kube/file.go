@@ -241,7 +241,7 @@ func inWords(err error) error {
 				"bool": "must be true or false", "int": "must be a whole number", "time.Duration": "must be a duration, for example 30s or 5m",
 				"string": "must be text", "[]string": "must be a list of text values", "kube.Mode": "must be text",
 			}[m[3]]
-			what = cmp.Or(what, "does not belong here: see the example in docs/fleet.md")
+			what = cmp.Or(what, "does not belong here: see the example in the guide, at /guide/fleet")
 			if m[2] != "" {
 				what = fmt.Sprintf("%q %s", m[2], what)
 			}

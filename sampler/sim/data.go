@@ -134,6 +134,9 @@ type plan struct {
 	Driver gpu.Driver
 	Host   host
 	Cards  []card
+	// Begins is the second of the cycle at which a simulation of it begins, so that it always plays the same; 0: that of the clock.
+	Begins int
+	Past   int // seconds before, of which [Source.Earlier] tells
 }
 
 // A card is a GPU in a machine, with its work there.

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,8 @@ type Source struct {
 	host    host
 	labels  map[string]string
 	seed    uint64 // of the host's own work
+	made    time.Time
+	past    time.Duration // before it was made
 }
 
 // Nodes returns a simulation of each machine of a profile, with the time that now returns. Their node names are in ascending order.
@@ -50,6 +53,8 @@ type Source struct {
 //     a blocked filter that slows down for heat, and one that goes through every
 //     [gpu.State] within each half hour. The machine shows everything else that
 //     it can show within an hour and a half.
+//   - "demo": a workstation with four RTX 4090. In the last 15 minutes, which [Source.Earlier] has, anna trained on two of them and began again, and
+//     ben began to render on one behind a blocked filter, which slows down for heat. It always begins at this moment.
 //   - "fleet:N": 1 to [MaxFleet] GPUs of several products on nodes of eight,
 //     "node-001" and on, in racks of four; about one in a hundred devices fails at times.
 //
@@ -77,8 +82,13 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	started := now().UTC()
 	for _, s := range nodes {
 		s.now, s.booted, s.seed = now, bootBefore(started), seedOf(s.host.Hostname)
+		s.made, s.past = started, time.Duration(plan.Past)*time.Second
 		for _, d := range s.devices {
-			d.started, d.booted = started, s.booted
+			d.started, d.booted = started.Add(-s.past), s.booted
+			if plan.Begins > 0 {
+				_, in := floorDiv(int64(started.Sub(epoch)), int64(cycle))
+				d.offset = time.Duration(plan.Begins)*time.Second - time.Duration(in)
+			}
 			d.identity.DriverVersion = s.driver.Version
 			boot := d.moment(s.booted)
 			d.spent = d.energyBefore(&boot) + boot.tape.sampleAt(boot.second).energy
@@ -129,7 +139,23 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) { // past a deadline, as on a busy machine, it is still read at once
 		return nil, err
 	}
-	now := s.now().UTC()
+	return s.at(s.now().UTC()), nil
+}
+
+// Earlier yields what the machine would have reported before the source was made, had it been read at an interval, the oldest first: nothing,
+// unless its profile begins with a past. The snapshots are like those of [Source.Read].
+func (s *Source) Earlier(every time.Duration) iter.Seq[*gpu.Snapshot] {
+	return func(yield func(*gpu.Snapshot) bool) {
+		for t := s.made.Add(-s.past); t.Before(s.made); t = t.Add(every) {
+			if !yield(s.at(t)) {
+				return
+			}
+		}
+	}
+}
+
+// at is what the machine reports at a time.
+func (s *Source) at(now time.Time) *gpu.Snapshot {
 	snap := &gpu.Snapshot{
 		Time:    now,
 		Source:  gpu.SourceSimulated,
@@ -142,7 +168,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 		d.read(&snap.Devices[i], &moments[i], now)
 	}
 	snap.Host = s.readHost(now, moments, snap.Devices)
-	return snap, nil
+	return snap
 }
 
 // A tapes shares recordings between devices.

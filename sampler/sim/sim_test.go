@@ -670,3 +670,45 @@ func BenchmarkNewFleet1000(b *testing.B) {
 		}
 	}
 }
+
+// A demonstration begins with a past that is what reading the machine then would have given, at the same point of its story whenever it begins.
+// No other machine has one.
+func TestEarlier(t *testing.T) {
+	for _, ahead := range []time.Duration{0, 7 * time.Minute, 29*time.Minute + 59*time.Second} {
+		c := &clock{start.Add(ahead)}
+		nodes, err := Nodes("demo", c.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begins, n := c.t, 0
+		heat := map[string]gpu.Celsius{}
+		for past := range nodes[0].Earlier(30 * time.Second) {
+			n++
+			c.t = past.Time
+			if then := read(t, nodes[0]); !reflect.DeepEqual(then, past) {
+				t.Fatalf("%v before: it reads %+v, and tells of %+v", begins.Sub(past.Time), then, past)
+			}
+			for _, d := range past.Devices {
+				if d.Source != gpu.SourceSimulated {
+					t.Errorf("a device is from %q", d.Source)
+				}
+				for _, p := range d.Processes.Or(nil) {
+					heat[p.Facts.User.Or("")] = max(heat[p.Facts.User.Or("")], d.Thermal.GPU.Or(0))
+				}
+			}
+		}
+		if n != 30 || len(heat) != 2 || heat["anna"] > 75 || heat["ben"] < 88 {
+			t.Errorf("begun at %v, it has %d readings, with %v", begins, n, heat)
+		}
+		c.t = begins
+		if now := read(t, nodes[0]); now.Devices[2].Clocks.EventReasons.Or(0)&gpu.ReasonThermalSlowdown == 0 {
+			t.Errorf("begun at %v, GPU 2 is slowed by %v", begins, now.Devices[2].Clocks.EventReasons)
+		}
+	}
+	for _, profile := range []string{"rtx-4090", "dgx-h100", "fleet:8"} {
+		s, _ := newSource(t, profile)
+		for range s.Earlier(time.Second) {
+			t.Fatalf("%s has a past", profile)
+		}
+	}
+}

@@ -26,7 +26,7 @@ func generate() error {
 		return err
 	}
 	result := api.Build(api.BuildOptions{
-		EntryPoints:       []string{"page.js", "palette.js", "passkey.js", "theme.js", "docs.js", "app.css", "docs.css", "pastpage.css"},
+		EntryPoints:       []string{"page.js", "palette.js", "passkey.js", "theme.js", "docs.js", "guide.js", "app.css", "docs.css", "guide.css", "pastpage.css"},
 		Outdir:            "dist",
 		Bundle:            true,
 		Splitting:         true,

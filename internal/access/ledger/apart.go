@@ -86,9 +86,12 @@ func (f *fault) err() error {
 	case f.Canceled && !f.Gone:
 		return context.Canceled
 	}
-	err := errors.New(f.Text)
-	if f.Gone {
-		err = fmt.Errorf("%w: %s", ErrGone, f.Text)
+	var err error
+	switch {
+	case f.Gone:
+		err = &gone{errors.New(f.Text)}
+	case f.Text != "":
+		err = errors.New(f.Text)
 	}
 	if f.What != "" {
 		return &gpu.Advice{What: f.What, Try: f.Try, Err: err}
@@ -210,7 +213,10 @@ func (a *apart) ask(ctx context.Context, method string, q *question) (r reply, e
 		return r, errSlow
 	}
 	advice := gpu.AsAdvice(err)
-	return r, &gpu.Advice{What: "the ledger of accounts can't be reached: " + advice.What, Try: advice.Try, Err: fmt.Errorf("%w: %w", ErrGone, err)}
+	if advice.Err == nil {
+		advice.Err = ErrGone
+	}
+	return r, &gpu.Advice{What: "the ledger of accounts can't be reached: " + advice.What, Try: advice.Try, Err: &gone{advice.Err}}
 }
 
 // Get implements [Ledger].
@@ -259,7 +265,7 @@ func (a *apart) Append(ctx context.Context, e *Entry) error {
 		return err
 	}
 	if len(r.Entries) != 1 {
-		return fmt.Errorf("%w: it does not say what it has added", ErrGone)
+		return &gone{errors.New("the ledger of accounts does not say what it has added")}
 	}
 	e.Number, e.Time, e.Hash = r.Entries[0].Number, r.Entries[0].Time, r.Entries[0].Hash
 	return nil

@@ -105,7 +105,7 @@ func TestLaterThatHangs(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
-		ErrConflict, ErrGone, &BrokenError{7, "entry 7"}, &gpu.Advice{What: "the disk is full", Try: "free some", Err: ErrGone}, &gpu.Advice{What: "it is so", Try: "live with it"},
+		ErrConflict, ErrGone, &BrokenError{7, "entry 7"}, &gpu.Advice{What: "the disk is full", Try: "free some", Err: ErrGone}, &gpu.Advice{What: "it is away", Try: "wait", Err: &gone{errors.New("disk I/O error")}}, &gpu.Advice{What: "it is so", Try: "live with it"},
 		context.Canceled, errors.New("another"), errors.Join(ErrGone, context.Canceled), nil,
 	} {
 		text, failed := json.Marshal(&reply{Fault: faultOf(err)})
@@ -128,6 +128,9 @@ func TestFaults(t *testing.T) {
 		if want, got := gpu.AsAdvice(err), gpu.AsAdvice(got); got.Text() != want.Text() {
 			t.Errorf("%+v became %+v", want, got)
 		}
+		if got.Error() != err.Error() {
+			t.Errorf("the log says %q of what was %q", got, err)
+		}
 		if broken, ok := errors.AsType[*BrokenError](err); ok {
 			if now, ok := errors.AsType[*BrokenError](got); !ok || *now != *broken {
 				t.Errorf("%+v became %+v", broken, got)
@@ -144,11 +147,14 @@ func TestCarrierThatFails(t *testing.T) {
 		answer string
 		says   string
 	}{
-		{err: &gpu.Advice{What: "the helper has ended", Try: "wait"}, says: "the helper has ended: wait"}, {err: context.DeadlineExceeded, says: "is not answering"}, {answer: "{", says: "see gpuwhy's log"},
+		{err: &gpu.Advice{What: "the helper has ended", Try: "wait", Err: errors.New("EOF")}, says: "the helper has ended: wait"}, {err: context.DeadlineExceeded, says: "is not answering"}, {answer: "{", says: "see gpuwhy's log"},
 	} {
 		l := Apart(carrier{tt.answer, tt.err})
 		_, err := l.Get(t.Context(), "user", "a")
 		advised(t, err, tt.says)
+		if line := err.Error(); strings.Count(line, "the ledger of accounts") != 1 && tt.err != context.DeadlineExceeded || strings.Count(line, "has ended") > 1 {
+			t.Errorf("the log says %q", line)
+		}
 		advised(t, l.Append(t.Context(), &Entry{}), tt.says)
 	}
 	if _, err := Apart(carrier{err: context.Canceled}).Get(t.Context(), "user", "a"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrGone) {

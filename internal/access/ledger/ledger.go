@@ -52,7 +52,7 @@ type Ledger interface {
 // Errors of a ledger. Most errors that wrap ErrGone also have a [gpu.Advice].
 var (
 	ErrConflict       = errors.New("somebody else has changed it meanwhile")
-	ErrGone     error = outage("the ledger of accounts does not answer")
+	ErrGone     error = outage("the ledger of accounts can't be used")
 )
 
 // An outage is an error that will be over: package serve answers requests with 503.
@@ -62,6 +62,12 @@ func (o outage) Error() string { return string(o) }
 
 // Outage implements serve.Outage.
 func (outage) Outage() {}
+
+// gone is an error that is an [ErrGone] for a reason. Its text is the reason alone: other texts say already that the ledger is what it is about.
+type gone struct{ reason error }
+
+func (g *gone) Error() string   { return g.reason.Error() }
+func (g *gone) Unwrap() []error { return []error{ErrGone, g.reason} }
 
 // An Item is a document of a kind.
 type Item struct {

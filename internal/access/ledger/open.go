@@ -70,13 +70,38 @@ const mark = 0x67776c67
 // A file that is no ledger, is damaged or was written by a newer version stays as it is, and so does a link: accounts must not be lost, and
 // nobody may become the first administrator, because something is wrong with a file.
 func OpenFile(ctx context.Context, file string) (Ledger, error) {
-	l := &database{nil, &inFile, file, time.Now}
 	info, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = create(ctx, file); err == nil {
 			info, err = os.Lstat(file)
 		}
 	}
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		if err = os.Chmod(file, 0o600); errors.Is(err, errors.ErrUnsupported) {
+			err = nil
+		}
+	}
+	l, err := open(ctx, file, info, err, "rw", "journal_mode(TRUNCATE)", "synchronous(FULL)", "busy_timeout(2000)", "secure_delete(1)")
+	if err != nil {
+		return nil, err
+	}
+	return ready(ctx, l)
+}
+
+// Look opens a ledger in a file for whoever must change nothing, such as to check settings beside a program that runs. The file and what is
+// beside it stay as they are, so an earlier version's tables do too. What changes something is an error.
+func Look(ctx context.Context, file string) (Ledger, error) {
+	info, err := os.Lstat(file)
+	l, err := open(ctx, file, info, err, "ro", "busy_timeout(2000)", "query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// open opens a file, about which somebody has asked, if it has a ledger.
+func open(ctx context.Context, file string, info fs.FileInfo, err error, mode string, pragmas ...string) (*database, error) {
+	l := &database{nil, &inFile, file, time.Now}
 	switch {
 	case err != nil:
 		return nil, l.gone(ctx, err)
@@ -87,12 +112,8 @@ func OpenFile(ctx context.Context, file string) (Ledger, error) {
 		}
 	case info.Size() == 0:
 		return nil, l.gone(ctx, errEmpty)
-	case info.Mode().Perm()&0o077 != 0:
-		if err := os.Chmod(file, 0o600); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			return nil, l.gone(ctx, err)
-		}
 	}
-	l.db, err = openSQLite(nameOf(file), "journal_mode(TRUNCATE)", "synchronous(FULL)", "busy_timeout(2000)", "secure_delete(1)")
+	l.db, err = openSQLite(nameOf(file, mode), pragmas...)
 	if err != nil {
 		return nil, l.gone(ctx, err)
 	}
@@ -108,7 +129,7 @@ func OpenFile(ctx context.Context, file string) (Ledger, error) {
 			What: file + " is another program's database", Try: "move it away, or name another folder with --state-dir", Err: ErrGone,
 		}, l.Close())
 	}
-	return ready(ctx, l)
+	return l, nil
 }
 
 // errEmpty is the error of a file without content: a ledger is never empty.
@@ -133,7 +154,7 @@ func create(ctx context.Context, file string) (err error) {
 	if err := state.Bequeath(unfinished); err != nil {
 		return err
 	}
-	db, err := openSQLite(nameOf(unfinished), "journal_mode(MEMORY)", "synchronous(OFF)", "application_id("+strconv.Itoa(mark)+")")
+	db, err := openSQLite(nameOf(unfinished, "rw"), "journal_mode(MEMORY)", "synchronous(OFF)", "application_id("+strconv.Itoa(mark)+")")
 	if err != nil {
 		return err
 	}
@@ -150,9 +171,9 @@ func create(ctx context.Context, file string) (err error) {
 	return state.SyncFolder(filepath.Dir(file))
 }
 
-// nameOf is a file as the driver wants it. The file has to be there.
-func nameOf(file string) string {
-	return "file:" + (&url.URL{Path: file}).EscapedPath() + "?mode=rw&_txlock=immediate"
+// nameOf is a file as the driver wants it, to read and write ("rw") or only to read ("ro"). The file has to be there.
+func nameOf(file, mode string) string {
+	return "file:" + (&url.URL{Path: file}).EscapedPath() + "?mode=" + mode + "&_txlock=immediate"
 }
 
 func openSQLite(name string, pragmas ...string) (*sql.DB, error) {

@@ -276,7 +276,7 @@ func (l *database) Append(ctx context.Context, e *Entry) error {
 		if err != nil && l.dialect.taken(err) {
 			return &gpu.Advice{
 				What: fmt.Sprintf("no audit entry can be added, since somebody else has added number %d", s.Number),
-				Try:  "find out who with 'gpuwhy audit check', and restore the accounts and the audit from a backup", Err: fmt.Errorf("%w: %w", ErrGone, err),
+				Try:  "find out who with 'gpuwhy audit check', and restore the accounts and the audit from a backup", Err: &gone{err},
 			}
 		}
 		if err != nil {
@@ -552,5 +552,5 @@ func (l *database) gone(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	what, try := l.dialect.explain(l.place, err)
-	return &gpu.Advice{What: what, Try: try, Err: fmt.Errorf("%w: %w", ErrGone, err)}
+	return &gpu.Advice{What: what, Try: try, Err: &gone{err}}
 }

@@ -238,7 +238,7 @@ func (e unknownService) Error() string { return string(e) }
 
 func (s Secret) unknown() error {
 	if instead, was := replaced[s.begin()]; was {
-		return unknownService("begins with " + s.begin() + "://, which gpuwhy no longer supports: " + instead + " (see docs/notifications.md)")
+		return unknownService("begins with " + s.begin() + "://, which gpuwhy no longer supports: " + instead + " (see the guide, at /guide/notifications)")
 	}
 	return unknownService("does not begin with a known service such as slack://, ntfy:// or generic+https://; for any other webhook, write generic+ before https://")
 }
@@ -258,7 +258,7 @@ func (s Secret) usable() error {
 	if _, unknown := errors.AsType[unknownService](err); unknown || err == nil && a.understood() {
 		return err
 	}
-	return fmt.Errorf("is not a valid address for the %s service: see docs/notifications.md", s.scheme())
+	return fmt.Errorf("is not a valid address for the %s service: see the guide, at /guide/notifications", s.scheme())
 }
 
 var errSecret = errors.New("carries a secret, or may: put it in an environment variable or its own file, and name that with url_env or url_file" +

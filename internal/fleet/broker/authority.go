@@ -86,7 +86,7 @@ func Exists(dir string) bool {
 // OpenAuthority opens the authority of a directory, and creates it if there is none.
 func OpenAuthority(dir string) (*Authority, error) {
 	a := &Authority{dir}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := state.MakeFolder(dir); err != nil {
 		return nil, fmt.Errorf("the fleet's keys: %w", err)
 	}
 	return a, a.change(func(*document) error { return nil })

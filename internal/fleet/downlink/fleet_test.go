@@ -407,7 +407,7 @@ func earlierHub(t *testing.T) {
 		for _, order := range orders {
 			_, err := old.Ask(t.Context(), "gpu-1", &action.Question{Ask: "alert", Order: json.RawMessage(order), Asker: asker})
 			refusal, is := errors.AsType[*action.Refusal](err)
-			if !is || refusal.Code != action.Denied.Code || !strings.Contains(refusal.What, "the hub does not sign its questions") {
+			if !is || refusal.Code != action.Unsigned.Code || refusal.What != action.Unsigned.What || refusal.Try != action.Unsigned.Try {
 				t.Errorf("%s by %v: %v", order, asker, err)
 			}
 		}

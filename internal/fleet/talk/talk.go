@@ -56,6 +56,7 @@ type Reply struct {
 	Error   string          `json:"error,omitempty"` // a sentence; empty where it was done
 	Code    string          `json:"code,omitempty"`  // of an [action.Refusal]; empty for other errors
 	Field   string          `json:"field,omitempty"` // of that
+	Try     string          `json:"try,omitempty"`   // of that: what to do; empty from earlier versions
 	State   []byte          `json:"state,omitempty"` // a message of package wire, where a Moment is what became of it
 	Recent  json.RawMessage `json:"recent,omitempty"`
 	Outcome json.RawMessage `json:"outcome,omitempty"` // what else became of it
@@ -64,7 +65,7 @@ type Reply struct {
 // Failed returns a reply that reports an error.
 func Failed(err error) Reply {
 	if r, ok := errors.AsType[*action.Refusal](err); ok {
-		return Reply{Error: r.What, Code: r.Code, Field: r.Field}
+		return Reply{Error: r.What, Code: r.Code, Field: r.Field, Try: r.Try}
 	}
 	return Reply{Error: err.Error()}
 }
@@ -75,7 +76,7 @@ func (r *Reply) Err() error {
 	case r.Error == "":
 		return nil
 	case r.Code != "":
-		return &action.Refusal{Code: r.Code, Field: r.Field, What: r.Error}
+		return &action.Refusal{Code: r.Code, Field: r.Field, What: r.Error, Try: r.Try}
 	default:
 		return errors.New(r.Error)
 	}

@@ -202,7 +202,7 @@ func (h *Hubs) hub(node string, headers map[string][]string, text []byte) (strin
 	case err != nil:
 		return "", unproven(err.Error(), "ask again")
 	case s == nil:
-		return "", unproven("the hub does not sign its questions, so this machine lets it read alone", "update gpuwhy on the hub")
+		return "", action.Unsigned
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

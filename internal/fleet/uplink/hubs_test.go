@@ -47,13 +47,13 @@ func TestWhatHubsMayAsk(t *testing.T) {
 		refusal string // a part of it; empty: none
 	}{
 		"signed":                     {want: auth.Operate, refusal: "allows the hub \"lab\" less"}, // she is an administrator there, and nobody is one here
-		"not signed":                 {hub: &talk.Signer{Name: "lab"}, want: auth.Read, refusal: "does not sign"},
+		"not signed":                 {hub: &talk.Signer{Name: "lab"}, want: auth.Read, refusal: "too old to sign"},
 		"reads alone":                {allow: []string{"read"}, want: auth.Read, refusal: "allows the hub \"lab\" less"},
 		"named":                      {allow: []string{"lab"}, want: auth.Operate, refusal: "less"},
 		"named to read":              {allow: []string{"lab=read"}, want: auth.Read, refusal: "less"},
 		"another is named":           {allow: []string{"other"}, want: 0, refusal: "less"},
 		"another is named, all read": {allow: []string{"other", "read"}, want: auth.Read, refusal: "less"},
-		"named, and not signed":      {allow: []string{"lab"}, hub: &talk.Signer{Name: "lab"}, want: 0, refusal: "does not sign"},
+		"named, and not signed":      {allow: []string{"lab"}, hub: &talk.Signer{Name: "lab"}, want: 0, refusal: "too old to sign"},
 		"of another machine":         {node: "gpu-2", want: auth.Read, refusal: "not valid"},
 		"of another question":        {text: `{"ask":"alert","target":"a2"}`, want: auth.Read, refusal: "not valid"},
 		"of a hub with its name":     {hub: &talk.Signer{Name: "lab", Key: keyOf(2)}, want: auth.Read, refusal: "another key"},

@@ -433,6 +433,9 @@ func (n *node) answer(ctx context.Context, m *nats.Msg) {
 func (n *node) reply(ctx context.Context, q *action.Question, m *nats.Msg) (a talk.Reply, err error) {
 	asker, limited := n.Hubs.Asker(n.name, q, m.Header, m.Data)
 	if !asker.May(auth.Read) {
+		if limited != nil {
+			return a, limited
+		}
 		return a, action.Denied
 	}
 	switch q.Ask {

@@ -1,5 +1,6 @@
-//go:build !race
+//go:build !race && !soak
 
 package explain_test
 
-const manyStories, fewStories = 2000, 500
+// The soak test looks at many more.
+const manyStories, fewStories = 500, 500

@@ -66,10 +66,10 @@ type link struct {
 }
 
 var errEnded = &gpu.Advice{
-	What: "the history process has ended", Try: "try again in a few seconds, when gpuwhy has restarted it; gpuwhy's log says why it ended", Err: store.ErrGone,
+	What: "the process that writes the state directory has ended", Try: "try again in a few seconds, when gpuwhy has restarted it; gpuwhy's log says why it ended", Err: store.ErrGone,
 }
 
-var errClosed = &gpu.Advice{What: "the history database is closed", Try: "start gpuwhy again", Err: store.ErrGone}
+var errClosed = &gpu.Advice{What: "the state directory is closed", Try: "start gpuwhy again", Err: store.ErrGone}
 
 // adviceOf says what an error of the helper means.
 func adviceOf(err error) error {
@@ -174,7 +174,7 @@ func (r *remote) call(ctx context.Context, q *request, begun func(), items func(
 		return nil, err
 	case err != nil:
 		_ = l.Close()
-		r.log.Debug("a call to the process that stores the history failed", "err", err)
+		r.log.Debug("a call to the process that writes the state directory failed", "err", err)
 		return nil, errEnded
 	}
 	if r.take(l, q.File, a.Begun) && begun != nil {
@@ -258,6 +258,9 @@ type otherThere struct {
 // Call implements [Other].
 func (o *otherThere) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
 	a, err := o.call(ctx, &request{Call: callOther, Kind: o.kind, File: o.file, Name: method, Text: args}, nil, nil)
+	if errors.Is(err, store.ErrSlow) { // which tells of the history
+		return nil, context.DeadlineExceeded
+	}
 	if err != nil {
 		return nil, err
 	}

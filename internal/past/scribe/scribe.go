@@ -107,7 +107,7 @@ func (l *local) Take(context.Context) error {
 	if l.release != nil {
 		return nil
 	}
-	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+	if err := state.MakeFolder(l.dir); err != nil {
 		return err
 	}
 	probe, err := os.CreateTemp(l.dir, ".probe-*")

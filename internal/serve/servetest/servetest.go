@@ -31,6 +31,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/fleet"
 	"github.com/gpuwhy/gpuwhy/internal/forecast"
+	"github.com/gpuwhy/gpuwhy/internal/guide"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/now"
 	"github.com/gpuwhy/gpuwhy/internal/past"
@@ -139,7 +140,8 @@ type Rig struct {
 	Flush   func(context.Context) error
 	Noticed func(*http.Request)
 	Proven  func(host string) bool // nil: no certificate is
-	Pages   serve.Pages            // nil: those of the program
+	HSTS    time.Duration
+	Pages   serve.Pages // nil: those of the program
 	Clock   clock.Clock
 	Log     *slog.Logger
 	// Routes are further ones. It may be nil.
@@ -220,6 +222,7 @@ func (rig *Rig) Make() (*serve.Server, *Sites, error) {
 	routes := slices.Concat(shown.Routes(), kept.Routes(), foreseen.Routes(), machines.Routes(), alerted.Routes())
 	audited := &audit.Site{Kit: kit, Shell: shown, Record: entries{}, Looked: func(context.Context, string) error { return nil }}
 	routes = append(routes, audited.Routes()...)
+	routes = append(routes, (&guide.Site{Kit: kit, Asset: shown.URL}).Routes()...)
 	if rig.Routes != nil {
 		routes = append(routes, rig.Routes(kit)...)
 	}
@@ -230,7 +233,7 @@ func (rig *Rig) Make() (*serve.Server, *Sites, error) {
 	room := &alerts.Room{Book: book, Newest: rig.Newest, Now: time.Now}
 	cfg := serve.Config{
 		Pages: pages, Actions: action.NewDesk(action.Log{Logger: slog.New(slog.DiscardHandler)}, room.Actions()...),
-		Keeper: rigged{rig}, Watch: rigged{rig}, Proven: rig.Proven,
+		Keeper: rigged{rig}, Watch: rigged{rig}, Proven: rig.Proven, HSTS: rig.HSTS,
 	}
 	s, err := serve.New(kit, cfg, routes...)
 	return s, &Sites{shown, kept, foreseen, machines, alerted}, err

@@ -2,4 +2,4 @@
 
 package sqlite
 
-const kills = 20
+const kills = 10

@@ -66,7 +66,7 @@ type database struct {
 // package store, and advice where another program has it: a gpuwhy, or one that made the file for something else.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	file := options.File
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+	if err := state.MakeFolder(filepath.Dir(file)); err != nil {
 		return nil, advise(file, err)
 	}
 	file, err := resolved(file)
