@@ -70,8 +70,8 @@ func sourceWords() []string {
 	return append(words, simulation+"fleet:16", recorded)
 }
 
-// wordsOf returns what a value may be, or some of that; nil if nothing is known about it.
-func wordsOf(v *kong.Value) []string {
+// knownWords returns what a value may be, or some of that; nil if nothing is known about it.
+func knownWords(v *kong.Value) []string {
 	switch tag := v.Tag.Get("words"); {
 	case v.Enum != "":
 		return v.EnumSlice()
@@ -100,7 +100,7 @@ const documents = "https://github.com/gpuwhy/gpuwhy/tree/main/docs"
 func commandLine() *manual.CommandLine {
 	app := grammar()
 	l := &manual.CommandLine{
-		App: app, Root: child(app.Node, "serve").Flags, Words: wordsOf, Version: release.Version, Exits: exits, Manual: "gpuwhy", See: [][]string{{"Documents", documents}},
+		App: app, Root: child(app.Node, "serve").Flags, Words: knownWords, Version: release.Version, Exits: exits, Manual: "gpuwhy", See: [][]string{{"Documents", documents}},
 	}
 	if build := release.ThisBuild(); !build.Date.IsZero() {
 		l.Date = build.Date.Format("2006-01-02")
