@@ -1,4 +1,4 @@
-# docker build --build-arg VERSION="$(git describe --tags --always)" -t gpuwhy .
+# docker build --build-arg COMMIT="$(git rev-parse HEAD)" --build-arg DATE="$(git log -1 --format=%cI)" -t gpuwhy .
 #
 # Both stages are Debian with glibc: the NVIDIA runtime mounts the host's
 # libnvidia-ml.so.1 into the container, and musl can't load it.
@@ -8,9 +8,10 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-ARG VERSION=
+ARG COMMIT=
+ARG DATE=
 RUN CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" \
-    go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/gpuwhy ./cmd/gpuwhy
+    go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/gpuwhy/gpuwhy/internal/release.commit=${COMMIT} -X github.com/gpuwhy/gpuwhy/internal/release.date=${DATE}" -o /out/gpuwhy ./cmd/gpuwhy
 
 FROM debian:bookworm-slim
 LABEL org.opencontainers.image.title="gpuwhy" \

@@ -5,7 +5,6 @@ GO      ?= go
 BIN     := bin
 TOOLS   := $(BIN)/tools
 ARGS    ?=
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 
 # go-nvml's header marks old calls as deprecated; the warnings are not about our code.
 export CGO_CFLAGS ?= -O2 -g
@@ -20,7 +19,7 @@ override GOFLAGS += -trimpath
 .PHONY: vulnerabilities build run demo demo-fleet gallery site screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
 
 build: ## build bin/gpuwhy
-	$(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN)/gpuwhy ./cmd/gpuwhy
+	$(GO) build -ldflags '-s -w' -o $(BIN)/gpuwhy ./cmd/gpuwhy
 
 run: build ## build and start; the page is on http://127.0.0.1:8003 (ARGS='--interval 1s' passes flags)
 	exec $(BIN)/gpuwhy $(ARGS)
@@ -169,7 +168,7 @@ $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 
 # tools/needs says what each tool is for.
 needs-test:
-	@tools/needs chromium prometheus nginx postgresql tmux systemd e2fsprogs
+	@tools/needs chromium prometheus nginx postgresql tmux systemd e2fsprogs zsh fish mandoc
 needs-chromium:
 	@tools/needs chromium
 needs-cross:

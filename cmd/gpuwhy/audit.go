@@ -5,15 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"reflect"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/client"
-	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/audit"
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/past/record"
@@ -65,24 +61,11 @@ func (f *auditFlags) auditOptions(log *slog.Logger) audit.Options {
 func unusual(flags []*kong.Flag) map[string]string {
 	all := map[string]string{}
 	for _, flag := range flags {
-		value := flag.Target
-		if len(flag.Envs) == 0 || value.IsZero() && flag.Default == "" { // without a variable, it is no setting
+		if len(flag.Envs) == 0 { // without a variable, it is no setting
 			continue
 		}
-		var text string
-		switch kind := value.Kind(); {
-		case value.Type().PkgPath() == "" && kind == reflect.Slice && value.Type().Elem().Kind() == reflect.String:
-			text = strings.Join(value.Interface().([]string), ", ")
-		case kind == reflect.Slice, kind == reflect.Struct, kind == reflect.Map:
-			masked, err := action.Masked(value.Interface())
-			if text = string(masked); err != nil {
-				text = "it can't be shown: " + err.Error()
-			}
-		default:
-			text = fmt.Sprint(value.Interface())
-		}
-		if text != flag.Default {
-			all[flag.Name] = withoutSecrets(text)
+		if text := valueOf(flag); text != flag.Default {
+			all[flag.Name] = text
 		}
 	}
 	return all
@@ -108,15 +91,15 @@ type auditCommand struct {
 type auditList struct {
 	When   string `arg:"" optional:"" help:"Time span, as for gpuwhy past, such as yesterday; all by default."`
 	Who    string `placeholder:"NAME" env:"-" help:"Only what this person or token did."`
-	Action string `placeholder:"ACTION" env:"-" help:"Only this action, such as silenceAlert or signIn."`
+	Action string `placeholder:"ACTION" words:"@actions" env:"-" help:"Only this action, such as silenceAlert or signIn."`
 	Target string `placeholder:"TARGET" env:"-" help:"Only what was done to this."`
-	Result string `placeholder:"RESULT" env:"-" help:"Only entries with this result: begun, done, refused or failed."`
+	Result string `placeholder:"RESULT" words:"@results" env:"-" help:"Only entries with this result: begun, done, refused or failed."`
 	Most   int    `default:"100" placeholder:"N" env:"-" help:"At most so many entries."`
 	listFlags
 }
 
 func (c *auditList) check() error {
-	return first(c.listFlags.check, func() error {
+	return first(c.listFlags.check, func() error { return oneOf("result", c.Result, "@results") }, func() error {
 		return refuse(rule{c.Most < 1, "most", c.Most, "must be 1 or more"})
 	})
 }
@@ -147,17 +130,15 @@ func (c auditList) Run(env *environment) error {
 			_, err := fmt.Fprintln(env.stdout, "There is no such entry.")
 			return err
 		}
-		w := tabwriter.NewWriter(env.stdout, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "ENTRY\tTIME\tWHO\tWAY\tFROM\tACTION\tTARGET\tRESULT\tDETAIL")
+		rows := make([][]string, len(all.Entries))
 		for i := range all.Entries {
 			e := &all.Entries[i]
-			row := []string{fmt.Sprint(e.Number), momentOr(&e.Time, ""), e.Principal, e.Way, e.Address, e.Action, e.Target, e.Result, cmp.Or(e.Detail, shortly(e.Args))}
-			for i := range row {
-				row[i] = term.Printable(row[i])
-			}
-			fmt.Fprintln(w, strings.Join(row, "\t"))
+			rows[i] = []string{fmt.Sprint(e.Number), momentOr(&e.Time, ""), e.Principal, e.Way, e.Address, e.Action, e.Target, e.Result, cmp.Or(e.Detail, shortly(e.Args))}
 		}
-		return w.Flush()
+		return term.Rows(term.ScreenOf(env.stdout), []term.Column{
+			{Title: "ENTRY"}, {Title: "TIME"}, {Title: "WHO", Least: 6}, {Title: "WAY", Rank: 4}, {Title: "FROM", Rank: 3}, {Title: "ACTION"}, {Title: "TARGET", Rank: 1, Least: 8},
+			{Title: "RESULT"}, {Title: "DETAIL", Rank: 2, Least: 10},
+		}, rows)
 	})
 }
 
@@ -172,10 +153,15 @@ func shortly(text json.RawMessage) string {
 
 type auditCheck struct{ listFlags }
 
+// Fails says when the command ends with status 1.
+func (auditCheck) Fails() string { return "somebody changed an entry" }
+
 // Run checks the chain of entries.
 func (c auditCheck) Run(env *environment) error {
 	return c.reach(env, func(running *client.Client) error {
+		end := env.notes.During("checking the record", nil)
 		got, err := client.Do(env.ctx, running, client.CheckAudit())
+		end()
 		if err != nil {
 			return legible(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/capture"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/recording"
@@ -89,7 +90,11 @@ func (c captureCommand) Run(env *environment) error {
 	options.Started = func() {
 		fmt.Fprintf(env.stderr, "gpuwhy: recording into %s for %v; Ctrl-C stops early\n", term.Printable(c.Dir), c.For)
 	}
+	end := env.notes.During("recording", func(passed time.Duration) string {
+		return fmt.Sprintf("%v of %v", passed.Truncate(time.Second), c.For)
+	})
 	s, err := capture.Record(env.ctx, options)
+	end()
 	if closing := reader.Close(); err == nil {
 		err = closing
 	}
@@ -101,7 +106,7 @@ func (c captureCommand) Run(env *environment) error {
 
 func (c captureCommand) options(reader *reading.Reader, log *slog.Logger) capture.Options {
 	o := capture.Options{
-		Dir: c.Dir, Names: c.ShowNames, Every: c.Every, For: c.For, Version: versionText(), Sources: c.Source, Host: c.hostname,
+		Dir: c.Dir, Names: c.ShowNames, Every: c.Every, For: c.For, Version: release.Version, Sources: c.Source, Host: c.hostname,
 		SysfsRoot: c.SysfsRoot, ProcRoot: c.ProcRoot, NvidiaSMI: smi.Program(c.NvidiaSMI), Log: log.With("part", "capture"),
 		Next: func(ctx context.Context) (*gpu.Snapshot, error) {
 			f, err := reader.Next(ctx)

@@ -1,54 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
-	"runtime/debug"
-	"strings"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/alerts/rulefile"
-	"github.com/gpuwhy/gpuwhy/internal/app"
-	"github.com/gpuwhy/gpuwhy/internal/contract"
-	"github.com/gpuwhy/gpuwhy/internal/reading"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml"
 )
-
-type snapshotCommand struct {
-	JSON bool `name:"json" help:"Print the reading as /api/gpu/metrics would."`
-	readingFlags
-}
-
-// Run reads every GPU once and prints what it reports. It fails if no GPU can be read.
-func (c snapshotCommand) Run(env *environment) error {
-	inputs, err := c.target().inputs(env.log)
-	if err != nil {
-		return err
-	}
-	f, err := reading.ReadOnce(env.ctx, inputs, c.Deadline, env.log)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		err = term.JSON(env.stdout, contract.NewFleetUpdate(app.MonitorOf(inputs, c.name()), f))
-	} else {
-		err = term.Table(env.stdout, f)
-	}
-	if err != nil {
-		return err
-	}
-	if f.Nodes().Totals().Devices == 0 {
-		fmt.Fprintln(env.stderr, "gpuwhy: "+term.Printable(f.Answer().Sentence))
-		return errQuiet
-	}
-	return nil
-}
 
 type checkConfigCommand struct {
 	Schema bool `name:"schema" help:"Print the JSON schema of the alert rules file instead."`
@@ -101,24 +67,34 @@ func ownURL(listen, basePath string) string {
 	return "http://" + net.JoinHostPort(host, port) + basePath
 }
 
-// version is set by the build of a release (-ldflags -X main.version=…).
-var version string
-
-func versionText() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return cmp.Or(version, "unknown")
-	}
-	return cmp.Or(version, strings.Trim(info.Main.Version, "()"), "devel") // "(devel)" where nobody knows
+type versionCommand struct {
+	JSON bool `name:"json" help:"Print it for programs."`
 }
-
-type versionCommand struct{}
 
 func (versionCommand) check() error { return nil }
 
-// Run prints the version, and what this build can read.
-func (versionCommand) Run(env *environment) error {
-	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s, %s/%s)\n%s\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH,
-		reads(runtime.GOOS, nvml.Built))
+// Run prints the version, where it was built from, and what this build can read.
+func (c versionCommand) Run(env *environment) error {
+	build, what := release.ThisBuild(), reads(runtime.GOOS, nvml.Built)
+	if c.JSON {
+		answer := versionAnswer{release.Version, build.Commit, nil, build.Modified, runtime.Version(), runtime.GOOS, runtime.GOARCH, what}
+		if !build.Date.IsZero() {
+			answer.Date = &build.Date
+		}
+		return term.JSON(env.stdout, answer)
+	}
+	_, err := fmt.Fprintf(env.stdout, "gpuwhy %s (%s; %s, %s/%s)\n%s\n", release.Version, build, runtime.Version(), runtime.GOOS, runtime.GOARCH, what)
 	return err
+}
+
+// versionAnswer is the version as JSON.
+type versionAnswer struct {
+	Version  string     `json:"version"`
+	Commit   string     `json:"commit"` // empty if unknown
+	Date     *time.Time `json:"date"`   // of the commit; null if unknown
+	Modified bool       `json:"modified"`
+	Go       string     `json:"go"`
+	System   string     `json:"system"`
+	Machine  string     `json:"machine"`
+	Reads    string     `json:"reads"` // a sentence
 }

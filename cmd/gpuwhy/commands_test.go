@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/gpuwhy/gpuwhy/internal/contract"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/sampler/nvml/fakenvml"
 )
@@ -283,7 +284,7 @@ func TestVersion(t *testing.T) {
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("a command that keeps nothing made the state directory")
 	}
-	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy ") ||
+	if r := command(t, nil, "version"); r.code != exitOK || !strings.HasPrefix(r.stdout, "gpuwhy "+release.Version+" (commit ") ||
 		!strings.Contains(r.stdout, "\nIt reads NVIDIA GPUs through NVIDIA's library or nvidia-smi, and AMD and Intel GPUs.\n") {
 		t.Errorf("exit status %d: %s", r.code, r.stdout)
 	}

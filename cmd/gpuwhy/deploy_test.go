@@ -32,29 +32,22 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	known := map[string]bool{}
 	flag := regexp.MustCompile(`--[a-z][a-z-]*`)
 	variable := regexp.MustCompile(`GPUWHY_[A-Z_]+`)
-	for _, name := range []string{
-		"", "serve", "snapshot", "why", "top", "healthcheck", "capture", "past", "sessions", "usage",
-		"history size", "history export", "history compact", "history check",
-		"agent", "hub", "record", "fleet join-command", "fleet list", "fleet remove",
-		"do acknowledge", "do acknowledge-several", "do silence", "do silence-several", "do silence-matching",
-		"user add", "user change", "token add", "session list", "audit list",
-	} {
-		args := append(strings.Fields(name), "--help")
-		r := command(t, nil, args...)
-		if r.code != exitOK {
-			t.Fatalf("%v: %s", args, r.stderr)
-		}
-		for _, name := range append(flag.FindAllString(r.stdout, -1), variable.FindAllString(r.stdout, -1)...) {
-			known[name] = true
+	for _, leaf := range grammar().Leaves(false) {
+		for _, flag := range leaf.Flags {
+			known["--"+flag.Name] = true
+			for _, name := range flag.Envs {
+				known[name] = true
+			}
 		}
 	}
+	known["--help"], known["--version"], known[tokenVariable] = true, true, true
 	if !known["--listen"] || !known["GPUWHY_LISTEN"] {
-		t.Fatalf("the help does not name its settings: %v", known)
+		t.Fatalf("no setting is known: %v", known)
 	}
 	// Of docker, apt, git, useradd, helm, NATS and the like.
-	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --gid --gpus --group-add --home-dir --from --name --now --no-create-home
+	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --format --gid --gpus --group-add --home-dir --from --name --now --no-create-home
 		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline --set-xauthrequest --reverse-proxy
-		--create-namespace --from-file --namespace --set --bg --cookie-jar --data-urlencode --pass-user-headers --upstream --gpu-reset GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
+		--create-namespace --from-file --namespace --set --bg --oidc --cookie-jar --data-urlencode --pass-user-headers --upstream --gpu-reset GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
 		known[name] = true
 	}
 	for _, name := range []string{

@@ -114,6 +114,11 @@ func newActionCommand(a *action.Action) actionCommand {
 	return actionCommand{actionRequest: newActionRequest(a)}
 }
 
+// Fails says when the command ends with status 1.
+func (actionCommand) Fails() string {
+	return "gpuwhy refuses; or the change is in effect, but a restart of gpuwhy would lose it"
+}
+
 func (c *actionCommand) check() error { return first(c.clientFlags.check, c.actionRequest.check) }
 
 // Run requests the action, and prints what was done.

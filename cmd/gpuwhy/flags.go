@@ -94,7 +94,7 @@ func (f *nameFlags) check() (err error) {
 
 // sourceFlags say where readings come from, and so whether the state is about a real machine.
 type sourceFlags struct {
-	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" help:"Where readings come from: auto for every GPU of this machine; some of nvml, nvidia-smi, amd and intel, separated by commas; simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR for a capture." docs:"captures.md"`
+	Source []string `group:"reading" default:"auto" placeholder:"SOURCE" words:"@sources" help:"Where readings come from: auto for every GPU of this machine; some of nvml, nvidia-smi, amd and intel, separated by commas; simulate:PROFILE (rtx-4090, dgx-h100, fleet:N); or replay:DIR for a capture." docs:"captures.md"`
 }
 
 func (f *sourceFlags) check() error {
@@ -299,7 +299,7 @@ func (f *stateFlags) check(live bool) error {
 
 // historyFlags say where the past is kept.
 type historyFlags struct {
-	History string `group:"past" default:"sqlite" placeholder:"WHERE" help:"Where the past is kept: sqlite for a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in the file named by PGPASSFILE; or off." docs:"past.md#on-a-server"`
+	History string `group:"past" default:"sqlite" placeholder:"WHERE" words:"sqlite,off" help:"Where the past is kept: sqlite for a file in --state-dir; postgres://USER@HOST/DATABASE, with the password in PGPASSWORD or in the file named by PGPASSFILE; or off." docs:"past.md#on-a-server"`
 }
 
 // keptFlags say where this machine's past is kept.
@@ -365,7 +365,7 @@ func (f *alertFlags) check() error {
 
 // exportFlags say under which names series are exported, and where they are sent.
 type exportFlags struct {
-	MetricsFamilies []string `group:"export" placeholder:"FAMILY" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
+	MetricsFamilies []string `group:"export" placeholder:"FAMILY" words:"gpuwhy,dcgm" help:"Families of metric names on /metrics: gpuwhy, dcgm; both by default." docs:"metrics.md"`
 
 	OpenMetrics bool `group:"export" help:"Let everyone read /metrics who reaches --listen. By default that takes a token, where people sign in." docs:"access.md#tokens"`
 

@@ -113,9 +113,9 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 		"--state-dir=x fleet list":             "",
 		"--state-dir x fleet list --json":      "",
 		"notify --alert-rules x test a b":      "",
-		"version --otlp x":                     "'gpuwhy version' doesn't take --otlp, which is a flag of serve, agent, hub and check-config",
+		"version --otlp x":                     "'gpuwhy version' doesn't take --otlp, which is a flag of serve, agent, hub, doctor, check-config,",
 		"version --config x":                   "'gpuwhy version' doesn't take --config, which is a flag of serve, agent,",
-		"--label a=1 past":                     "'gpuwhy past' doesn't take --label, which is a flag of serve, agent and check-config",
+		"--label a=1 past":                     "'gpuwhy past' doesn't take --label, which is a flag of serve, agent, doctor, check-config,",
 		"record --source auto":                 "'gpuwhy record' doesn't take --source, which is a flag of serve, agent, snapshot,",
 		"history check --json":                 "'gpuwhy history check' doesn't take --json, which is a flag of snapshot,",
 		"history --json":                       "'gpuwhy history' doesn't take --json, which is a flag of snapshot,",
@@ -140,7 +140,7 @@ func TestFlagsOfOtherCommands(t *testing.T) {
 func TestCommandsAreReadAlone(t *testing.T) {
 	t.Setenv("GPUWHY_NODE", "a")
 	for args, most := range map[string]int{
-		"version": 0, "healthcheck": 10, "healthcheck --listen=127.0.0.1:1": 10, "--base-path /a healthcheck": 10, "fleet --state-dir=x list": 40, "-- past": 30,
+		"version": 1, "healthcheck": 10, "healthcheck --listen=127.0.0.1:1": 10, "--base-path /a healthcheck": 10, "fleet --state-dir=x list": 40, "-- past": 30,
 		"past -5m --interval=1s": 30, "--listen=127.0.0.1:1": 90, "": 90, "--node past": 0, "--node=past --otlp http://a/": 90, "notify --alert-rules x test a b": 20, "history export events": 90, "--label a=1 check-config": 90,
 	} {
 		words := pastArgs(strings.Fields(args))

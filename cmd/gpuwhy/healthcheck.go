@@ -46,6 +46,9 @@ func (c healthcheckCommand) Run(env *environment) error {
 	return err
 }
 
+// Fails says when the command ends with status 1.
+func (healthcheckCommand) Fails() string { return "gpuwhy is not ready, or none answers" }
+
 // ready asks the gpuwhy at an address, or if that is empty the one with these settings, whether it is ready.
 func (f *reachFlags) ready(ctx context.Context, address string) error {
 	const longest = 5 * time.Second

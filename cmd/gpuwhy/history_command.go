@@ -38,7 +38,7 @@ type historyExport struct {
 	User   string   `help:"Only sessions of this user; all by default."`
 	Kind   []string `placeholder:"KIND" help:"Only events of this kind, such as xid; repeatable, all by default."`
 	Metric []string `placeholder:"METRIC" help:"Only this reading, such as power_draw; repeatable, all readings of GPUs by default."`
-	Tier   string   `placeholder:"TIER" help:"Resolution of readings: raw, 1m, 15m or 6h; by default the finest that covers the whole span."`
+	Tier   string   `placeholder:"TIER" words:"@tiers" help:"Resolution of readings: raw, 1m, 15m or 6h; by default the finest that covers the whole span."`
 	TZ     string   `name:"tz" placeholder:"ZONE" help:"Time zone for times without one; this machine's by default."`
 	JSON   bool     `name:"json" help:"Print JSON instead of CSV."`
 	URL    string   `name:"url" placeholder:"URL" help:"Where gpuwhy is served, as for gpuwhy past."`
@@ -46,7 +46,7 @@ type historyExport struct {
 }
 
 func (c *historyExport) check() error {
-	return first(c.askingFlags.check, func() error { return saysWhen(c.When) })
+	return first(c.askingFlags.check, func() error { return saysWhen(c.When) }, func() error { return oneOf("tier", c.Tier, "@tiers") })
 }
 
 // Run prints the past as it arrives.
@@ -85,6 +85,8 @@ func (c historyCompact) Run(env *environment) (err error) {
 	if err != nil {
 		return err
 	}
+	end := env.notes.During("compacting the database", nil)
+	defer end()
 	if err := st.Compact(env.ctx); err != nil {
 		return err
 	}
@@ -92,6 +94,7 @@ func (c historyCompact) Run(env *environment) (err error) {
 	if err != nil {
 		return err
 	}
+	end()
 	_, err = fmt.Fprintf(env.stdout, "%s took %s, and now takes %s.\n", term.Printable(where), explain.Size(before.Bytes), explain.Size(after.Bytes))
 	return err
 }
@@ -100,21 +103,28 @@ type historyCheck struct{ databaseFlags }
 
 // Run checks the database for damage. It does not disturb a gpuwhy that writes to it.
 func (c historyCheck) Run(env *environment) (err error) {
+	end := env.notes.During("checking the database", nil)
+	defer end()
 	st, where, err := c.keptPast(env.ctx)
 	if err != nil {
 		return c.damage(env, err)
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	if err := st.Check(env.ctx); err != nil {
+		end()
 		return c.damage(env, err)
 	}
 	size, err := st.Size(env.ctx)
 	if err != nil {
 		return err
 	}
+	end()
 	_, err = fmt.Fprintf(env.stdout, "%s is sound: %s in %d rows.\n", term.Printable(where), explain.Size(size.Bytes), rowsOf(size))
 	return err
 }
+
+// Fails says when the command ends with status 1.
+func (historyCheck) Fails() string { return "the database is damaged" }
 
 // damage prints the damage, and returns what to do.
 func (c historyCheck) damage(env *environment, err error) error {

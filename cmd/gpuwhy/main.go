@@ -55,13 +55,17 @@ var commands = []topCommand{
 	{"history", "Manage the database of the past: show its size, export it, compact it, check it for damage.", blank[historyCommand]},
 	{"capture", "Record this machine for a bug report, as a folder of plain files without the names of people and programs.", blank[captureCommand]},
 	{"healthcheck", "Ask a running gpuwhy whether it is ready; exit with status 1 if not.", blank[healthcheckCommand]},
+	{"doctor", "Check what gpuwhy needs here, such as drivers, permissions, ports and disks, and say how to mend what is not fine.", blank[doctorCommand]},
 	{"check-config", "Check whether gpuwhy would start with these settings and alert rules.", blank[checkConfigCommand]},
+	{"config", "Show the settings in force, and check them.", blank[configCommand]},
 	{"do", "Do what the dashboard's buttons do, such as acknowledge and silence alerts, in a running gpuwhy.", newDo},
 	{"user", "Add, list, change and remove the accounts with which people sign in.", newAccounts("user", userList{})},
 	{"token", "Make, list and remove the API tokens with which programs read gpuwhy.", newAccounts("token", tokenList{})},
 	{"session", "List and end the sessions of people who have signed in.", newAccounts("session", sessionList{})},
 	{"notify", "Test the targets that alerts are sent to.", blank[notifyCommand]},
 	{"fleet", "Let machines join a fleet, list them, and remove them.", blank[fleetCommand]},
+	{"completion", "Print a script that completes commands and flags in a shell.", blank[completionCommand]},
+	{"man", "Write the man pages of gpuwhy and its commands.", blank[manCommand]},
 	{"version", "Print the version, as --version does.", blank[versionCommand]},
 	{"help", "Print the help of gpuwhy or of a command, as --help does.", blank[helpCommand]},
 }
@@ -83,6 +87,7 @@ type environment struct {
 	args           []string // as they were given
 	log            *slog.Logger
 	stdout, stderr io.Writer
+	notes          *term.Notes // stderr, with what takes long
 }
 
 // usageError is an error in a setting that was found only on use.
@@ -127,11 +132,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	// Until here, a signal ends the program at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	log := slog.New(slog.DiscardHandler)
+	log, notes := slog.New(slog.DiscardHandler), term.NewNotes(stderr)
 	if c, ok := cmd.(logging); ok {
-		log = c.logger(stderr)
+		log = c.logger(notes)
 	}
-	switch err := cmd.Run(&environment{ctx, args, log, stdout, stderr}); {
+	switch err := cmd.Run(&environment{ctx, args, log, stdout, notes, notes}); {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errQuiet):

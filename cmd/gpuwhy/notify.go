@@ -47,6 +47,9 @@ func (c notifyTestCommand) Run(env *environment) error {
 	return result
 }
 
+// Fails says when the command ends with status 1.
+func (notifyTestCommand) Fails() string { return "a target did not accept the message" }
+
 // targets returns the targets named on the command line, or all.
 func (c notifyTestCommand) targets() ([]notify.Target, error) {
 	if c.AlertRules == "" {

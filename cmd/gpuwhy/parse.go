@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 )
 
 // newParser returns a parser that reads the command line, the environment and the file into one of some commands. It takes about
@@ -51,7 +52,7 @@ var errHelped = errors.New("help is printed")
 // parse returns the command of a command line with its flags, still unchecked. A valid command line needs only the flags of its
 // command. The help and errors need those of all commands, since a flag may belong to another one.
 func parse(args []string, stdout, stderr io.Writer) (runner, error) {
-	args = pastArgs(asCommands(args))
+	args = pastArgs(asCommands(bareLetters(args)))
 	if cmd, err := parseAs(meant(args), args, io.Discard, io.Discard); err == nil {
 		return cmd, nil
 	}
@@ -81,12 +82,15 @@ func parseAs(some []topCommand, args []string, stdout, stderr io.Writer) (runner
 	case helped:
 		return nil, errHelped
 	case err != nil:
-		return nil, hinted(elsewhere(parser.Model, args, err))
+		return nil, hinted(suggested(parser.Model, args, elsewhere(parser.Model, args, err)))
 	}
 	if err := tidy(parsed); err != nil {
 		return nil, err
 	}
 	cmd := parsed.Selected().Target.Addr().Interface().(runner)
+	if c, is := cmd.(tracer); is {
+		c.trace(parsed)
+	}
 	if recorded, is := cmd.(rememberer); is {
 		recorded.remember(unusual(parsed.Flags()))
 	}
@@ -109,6 +113,9 @@ func commandFirst(app *kong.Application, args []string) []string {
 	for _, leaf := range app.Leaves(false) {
 		for _, flag := range leaf.Flags {
 			takesValue["--"+flag.Name] = !flag.IsBool()
+			if flag.Short != 0 {
+				takesValue["-"+string(flag.Short)] = !flag.IsBool()
+			}
 		}
 	}
 	node, words, rest := app.Node, []string(nil), slices.Clone(args)
@@ -167,6 +174,44 @@ func elsewhere(app *kong.Application, args []string, err error) error {
 		node = next
 	}
 	return fmt.Errorf("'%s' doesn't take %s, which is a flag of %s", node.FullPath(), found[1], listed(takers))
+}
+
+// unexpected matches kong's error about a word that is no command.
+var unexpected = lazy.Pattern(`^unexpected argument (\S+)$`)
+
+// suggested adds the command or flag that was probably meant, where kong finds none.
+func suggested(app *kong.Application, args []string, err error) error {
+	if strings.Contains(err.Error(), "did you mean") {
+		return err
+	}
+	node := app.Node
+	for _, word := range args {
+		next := child(node, word)
+		if next == nil {
+			break
+		}
+		node = next
+	}
+	if found := unexpected().FindStringSubmatch(err.Error()); found != nil {
+		var names []string
+		for _, n := range node.Children {
+			names = append(names, n.Name)
+		}
+		if node.Parent == nil { // a word of a command may have been meant: "gpuwhy export"
+			for _, leaf := range app.Leaves(true) {
+				names = append(names, leaf.Path())
+			}
+		}
+		return fmt.Errorf("%w%s", err, nearest.Hint(found[1], names))
+	}
+	if found := unknownFlag().FindStringSubmatch(err.Error()); found != nil {
+		var names []string
+		for _, f := range node.Flags {
+			names = append(names, "--"+f.Name)
+		}
+		return fmt.Errorf("%w%s", err, nearest.Hint(found[1], names))
+	}
+	return err
 }
 
 // listed joins names as in a sentence.

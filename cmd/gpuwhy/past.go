@@ -123,7 +123,9 @@ func tellPast[A any](env *environment, flags *pastFlags, call client.Call[A], sh
 		return flags.printPast(env, flags.URL, call.Table())
 	}
 	var body bytes.Buffer
+	end := env.notes.During("asking about the past", nil)
 	err := flags.askPast(env, flags.URL, call.Request, &body)
+	end()
 	if err != nil && body.Len() == 0 {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/client"
@@ -12,8 +13,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/past"
 	"github.com/gpuwhy/gpuwhy/internal/past/history"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
@@ -41,7 +44,7 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 	answers := &history.Past{Store: permits.Store(st), Permits: permits, Keeps: f.retention, Now: time.Now, Interval: max(f.Interval, f.IdleInterval), Seldom: f.IdleInterval}
 	offline := past.Site{
 		Kit: serve.NewKit(serve.Settings{
-			Monitor: contract.Monitor{Node: f.name(), Version: versionText(), Interval: f.Interval}, Hub: serve.Still{}, Clock: clock.Program(), Log: env.log,
+			Monitor: contract.Monitor{Node: f.name(), Version: release.Version, Interval: f.Interval}, Hub: serve.Still{}, Clock: clock.Program(), Log: env.log,
 		}),
 		Past: answers, Sizes: &history.Sizes{Past: answers, Interval: f.Interval, Measured: true},
 		Price: f.ElectricityPrice,
@@ -54,12 +57,12 @@ func (f *askingFlags) askPast(env *environment, address string, question client.
 // printed counts the bytes written.
 type printed struct {
 	io.Writer
-	bytes int
+	bytes atomic.Int64
 }
 
 func (p *printed) Write(b []byte) (int, error) {
 	n, err := p.Writer.Write(b)
-	p.bytes += n
+	p.bytes.Add(int64(n))
 	return n, err
 }
 
@@ -67,8 +70,11 @@ func (p *printed) Write(b []byte) (int, error) {
 func (f *askingFlags) printPast(env *environment, address string, question client.Request) error {
 	lines := bufio.NewWriter(env.stdout)
 	out := &printed{Writer: lines}
+	if !term.ScreenOf(env.stdout).Terminal { // on a terminal, the answer itself shows how far it is
+		defer env.notes.During("reading the past", func(time.Duration) string { return explain.Size(out.bytes.Load()) })()
+	}
 	err := errors.Join(f.askPast(env, address, question, out), lines.Flush())
-	if err != nil && out.bytes > 0 {
+	if err != nil && out.bytes.Load() > 0 {
 		err = fmt.Errorf("the output is incomplete: %w", err)
 	}
 	return err

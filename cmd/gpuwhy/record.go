@@ -11,6 +11,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/past/store"
 	"github.com/gpuwhy/gpuwhy/internal/past/store/postgres"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 )
 
 // recordCommand stores the past of a fleet in one database.
@@ -51,7 +52,7 @@ func (c *recordCommand) Run(env *environment) error {
 		Store: st, Retention: c.retention, JetStream: b.JetStream(), Stream: bus.PastStream, NodeOf: bus.NodeOfSubject, Log: env.log, Now: time.Now,
 		Place: c.historyPlace(), GivesWay: true,
 	})
-	env.log.Info("recording the past of the fleet", "version", versionText())
+	env.log.Info("recording the past of the fleet", "version", release.Version)
 	err = r.Run(env.ctx)
 	s := r.State()
 	env.log.Info("recording ends", "messages", s.Written, "refused_of_nodes", len(s.Refused))

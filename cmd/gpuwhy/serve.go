@@ -21,6 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/ownfile"
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/state"
 )
@@ -139,7 +140,7 @@ func only(in []*reading.Inputs) string {
 // options returns the settings of the serving program.
 func (d *daemon) options() app.Options {
 	return app.Options{
-		Version: versionText(),
+		Version: release.Version,
 		Node:    d.name(),
 		Address: serve.Address{
 			Listen: d.address(), Hostname: d.hostname, BasePath: d.BasePath, AllowOrigins: d.origins, AllowEmbed: d.frames, AllowHosts: d.hosts,

@@ -164,6 +164,20 @@ func (env *environment) tellUnknown(others []string) {
 	}
 }
 
+// bareLetters turns "-o=json" into "-ojson", since people write both, and flags of one letter take no equals sign.
+func bareLetters(args []string) []string {
+	args = slices.Clone(args)
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if len(a) > 3 && a[0] == '-' && unicode.IsLetter(rune(a[1])) && a[2] == '=' {
+			args[i] = a[:2] + a[3:]
+		}
+	}
+	return args
+}
+
 // asCommands turns "--version" into a command and "help" into a flag.
 func asCommands(args []string) []string {
 	switch {
@@ -180,7 +194,7 @@ func asCommands(args []string) []string {
 
 // helpCommand exists only to be listed; see [asCommands].
 type helpCommand struct {
-	Command []string `arg:"" optional:"" help:"The command to explain."`
+	Command []string `arg:"" optional:"" words:"@commands" help:"The command to explain."`
 }
 
 func (helpCommand) check() error { return nil }

@@ -14,6 +14,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/uplink"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/sampler"
 	"github.com/gpuwhy/gpuwhy/sampler/amd"
@@ -88,7 +89,7 @@ func (f *sourceFlags) wrong() string {
 	}
 	if profile, ok := f.simulates(); ok {
 		if _, err := sim.Nodes(profile, time.Now); err != nil {
-			return err.Error()
+			return err.Error() + nearest.Hint(profile, sim.Profiles())
 		}
 		return ""
 	}
@@ -106,7 +107,7 @@ func (f *sourceFlags) wrong() string {
 		case slices.Contains(f.Source[:i], name):
 			return fmt.Sprintf("%q is named twice", name)
 		case name != sourceAuto && !slices.Contains(realSources, name):
-			return message
+			return message + nearest.Hint(name, sourceWords())
 		}
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/certs"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 )
 
 // tlsFlags say with which certificate the page is served over TLS.
@@ -97,7 +98,7 @@ func (f *tlsFlags) certs() *certs.Options {
 
 // greet prints where the page is, and how people know its certificate.
 func (env *environment) greet(room *certs.Room, listen, basePath string) {
-	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", versionText(), pageURL(room, listen, basePath))
+	fmt.Fprintf(env.stdout, "gpuwhy %s: %s\n", release.Version, pageURL(room, listen, basePath))
 	if room != nil && room.Fingerprint() != "" {
 		fmt.Fprintf(env.stdout, "nobody vouches for its certificate; accept it if its SHA-256 fingerprint is %s\n", room.Fingerprint())
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -14,17 +16,28 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/nearest"
 	"github.com/gpuwhy/gpuwhy/internal/reading"
 	"github.com/gpuwhy/gpuwhy/internal/term"
 )
 
 type whyCommand struct {
-	GPU   string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
-	JSON  bool   `name:"json" help:"Print what /api/gpu/why answers."`
-	Watch bool   `help:"Keep running, and print each new answer until interrupted."`
-	URL   string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
+	GPU     string `arg:"" optional:"" help:"One GPU, by index or UUID; all by default."`
+	JSON    bool   `name:"json" help:"Print what /api/gpu/why answers."`
+	Verbose bool   `short:"v" env:"-" help:"Show every cause, with its evidence and what helps."`
+	Watch   bool   `help:"Keep running, and print each new answer until interrupted."`
+	URL     string `name:"url" placeholder:"URL" help:"Where gpuwhy is served; by default, what --listen and --base-path say. If nothing listens there, the command reads the GPUs itself."`
 	readingFlags
 	clientFlags
+}
+
+// logger leaves out what is only news to somebody who runs gpuwhy for long, such as which drivers this machine does not have.
+func (c *whyCommand) logger(w io.Writer) *slog.Logger {
+	common := c.commonFlags
+	if common.LogLevel == "info" {
+		common.LogLevel = "warn"
+	}
+	return common.logger(w)
 }
 
 func (c *whyCommand) check() error { return first(c.readingFlags.check, c.clientFlags.check) }
@@ -36,12 +49,16 @@ type said struct {
 	contract.Layers
 	Why    string
 	Causes []contract.Cause
+	GPUs   []contract.GPUWhy // nil if it is about one
 	whole  any
 }
 
-func sayAll(w *contract.Why) said { return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w} }
+func sayAll(w *contract.Why) said {
+	return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w.GPUs, w}
+}
+
 func sayOne(w *contract.OneWhy) said {
-	return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, w}
+	return said{w.Timestamp, w.Source, w.Layers, w.Why, w.Causes, nil, w}
 }
 
 // An answerer waits for the next answer, or for the first if it does not exist yet.
@@ -67,7 +84,9 @@ func (c whyCommand) Run(env *environment) error {
 
 // tell prints the first answer, and with --watch those after it.
 func (c whyCommand) tell(env *environment, ask answerer) error {
+	end := env.notes.During("reading", nil)
 	first, err := ask()
+	end()
 	switch {
 	case err != nil:
 		return err
@@ -80,11 +99,17 @@ func (c whyCommand) tell(env *environment, ask answerer) error {
 
 // print prints one answer. It fails if the answer is that nothing can be read.
 func (c whyCommand) print(env *environment, s said) error {
+	answer, show := &term.Answer{Source: s.Source, Layers: s.Layers, Causes: s.Causes, GPUs: s.GPUs}, term.Brief
+	if c.Verbose {
+		show = term.Evidence
+	}
+	var err error
 	if c.JSON {
-		if err := term.JSON(env.stdout, s.whole); err != nil {
-			return err
-		}
-	} else if err := term.Why(env.stdout, gpu.KindOf(s.Source), &s.Layers, s.Causes); err != nil {
+		err = term.JSON(env.stdout, s.whole)
+	} else {
+		err = show(term.ScreenOf(env.stdout), answer)
+	}
+	if err != nil {
 		return err
 	}
 	// Without a GPU, the answer is about the machine, and this comes last.
@@ -203,5 +228,16 @@ func (c whyCommand) said(m contract.Monitor, f *insight.Fleet) (said, error) {
 	if _, err := strconv.Atoi(c.GPU); m.Several && err == nil {
 		return said{}, &gpu.Advice{What: "there are several nodes, and each may have a GPU " + c.GPU, Try: "name the GPU by its UUID: gpuwhy snapshot lists all"}
 	}
-	return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU), Try: "gpuwhy snapshot lists all"}
+	return said{}, &gpu.Advice{What: "there is no GPU " + strconv.Quote(c.GPU) + nearest.Hint(c.GPU, namesOf(f)), Try: "gpuwhy snapshot lists all"}
 }
+
+// namesOf are the names by which people may mean a device: its UUID and its product's name.
+func namesOf(f *insight.Fleet) (names []string) {
+	for d := range f.Nodes().Devices() {
+		names = append(names, d.UUID, d.Name)
+	}
+	return names
+}
+
+// Fails says when the command ends with status 1.
+func (whyCommand) Fails() string { return "no GPU can be read, or there is no such GPU" }

@@ -166,7 +166,7 @@ func TestWhyAsksARunningServer(t *testing.T) {
 	listen := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/x/")
 	configured := []string{"GPUWHY_LISTEN=" + listen, "GPUWHY_BASE_PATH=/x/"}
 
-	r := command(t, configured, "why")
+	r := command(t, configured, "why", "-v")
 	for _, part := range []string{self(t), "keeps GPU 0", "certainty: high", "power draw: 449 W", "held back by its power limit", "what helps: End or pause"} {
 		if !strings.Contains(r.stdout, part) {
 			t.Errorf("%q is not in it", part)

@@ -1,6 +1,7 @@
 package term
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -12,7 +13,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 )
 
-func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), false} }
+func newTable(w io.Writer) *table { return &table{tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)} }
 
 // Past prints what happened over a span: the story in a sentence, and its chapters.
 func Past(w io.Writer, p *contract.PastWhy) error {
@@ -41,7 +42,7 @@ func Sessions(w io.Writer, p *contract.PastSessions) error {
 		t.row("No process was seen on a GPU.")
 		return t.Flush()
 	}
-	t.row("FROM", "TO", "GPU", "PID", "USER", "PROGRAM", "BUSY", "PEAK MEMORY", "ENERGY", "ENDED")
+	var rows [][]string
 	for i := range p.Sessions {
 		s := &p.Sessions[i]
 		end, ended := momentIn(in, s.To), map[string]string{"open": "", "ended": "ended", "unseen": "not seen", "gpu_lost": "GPU lost"}[s.Outcome]
@@ -52,11 +53,16 @@ func Sessions(w io.Writer, p *contract.PastSessions) error {
 		if program == "" {
 			program = s.Name
 		}
-		t.row(momentIn(in, s.From), end, gpuOf(&s.PastGPU), fmt.Sprint(s.PID), s.User, program,
-			explain.Span(time.Duration(s.Busy*float64(time.Second))), text(s.PeakMemory, mebibytes),
-			text(s.Joules, func(j gpu.Joules) string { return about(s.Estimated) + fmt.Sprintf("%.3f kWh", float64(j)/3.6e6) }), ended)
+		rows = append(rows, []string{
+			momentIn(in, s.From), end, gpuOf(&s.PastGPU), fmt.Sprint(s.PID), s.User, program,
+			explain.Span(time.Duration(s.Busy * float64(time.Second))), text(s.PeakMemory, mebibytes),
+			text(s.Joules, func(j gpu.Joules) string { return about(s.Estimated) + fmt.Sprintf("%.3f kWh", float64(j)/3.6e6) }), ended,
+		})
 	}
-	return t.Flush()
+	return cmp.Or(t.Flush(), Rows(ScreenOf(w), []Column{
+		{Title: "FROM"}, {Title: "TO", Rank: 2}, {Title: "GPU"}, {Title: "PID", Rank: 4}, {Title: "USER", Least: 6}, {Title: "PROGRAM", Least: 10}, {Title: "BUSY"},
+		{Title: "PEAK MEMORY", Rank: 3}, {Title: "ENERGY", Rank: 1}, {Title: "ENDED", Rank: 5},
+	}, rows))
 }
 
 // Usage prints who used GPUs.
@@ -189,7 +195,7 @@ func PastSize(w io.Writer, p *contract.PastSize) error {
 	t := newTable(w)
 	t.row("The stored history takes " + explain.Size(p.Bytes) + ", and will take about " + explain.Size(p.Full) + " when full.")
 	t.row("")
-	t.row("KIND", "ROWS", "SIZE", "FROM", "TO", "KEPT FOR", "WHEN FULL")
+	var rows [][]string
 	for i := range p.Kinds {
 		k := &p.Kinds[i]
 		from, to, kept, full := "-", "-", "ever", "unknown yet"
@@ -205,11 +211,16 @@ func PastSize(w io.Writer, p *contract.PastSize) error {
 		if k.FullBytes != nil {
 			full = explain.Size(*k.FullBytes)
 		}
-		t.row(k.Kind, fmt.Sprint(k.Rows), explain.Size(k.Bytes), from, to, kept, full)
+		rows = append(rows, []string{k.Kind, fmt.Sprint(k.Rows), explain.Size(k.Bytes), from, to, kept, full})
 	}
-	t.row("")
-	t.row(p.How)
-	return t.Flush()
+	s := ScreenOf(w)
+	if err := cmp.Or(t.Flush(), Rows(s, []Column{
+		{Title: "KIND"}, {Title: "ROWS"}, {Title: "SIZE"}, {Title: "FROM", Rank: 2}, {Title: "TO", Rank: 3}, {Title: "KEPT FOR"}, {Title: "WHEN FULL", Rank: 1},
+	}, rows)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\n"+strings.Join(Wrapped(s, p.How, ""), "\n"))
+	return err
 }
 
 // days are seconds as people set how long something is kept.

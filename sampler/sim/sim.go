@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -75,7 +76,7 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 	default:
 		return nil, &gpu.Advice{
 			What: fmt.Sprintf("there is no simulation named %q", profile),
-			Try:  fmt.Sprintf("use one of rtx-4090, dgx-h100, fleet:N, with N from 1 to %d", MaxFleet),
+			Try:  fmt.Sprintf("use one of %s, fleet:N, with N from 1 to %d", strings.Join(Profiles(), ", "), MaxFleet),
 		}
 	}
 	started := now().UTC()
@@ -94,6 +95,17 @@ func Nodes(profile string, now func() time.Time) ([]*Source, error) {
 		}
 	}
 	return nodes, nil
+}
+
+// Profiles returns the names of the single machines that can be simulated, sorted.
+func Profiles() (names []string) {
+	for name, plan := range inStock().Machines {
+		if len(plan.Cards) > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // bootBefore returns when the machines booted: a morning some weeks before.
