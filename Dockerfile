@@ -3,7 +3,12 @@
 # Both stages are Debian with glibc: the NVIDIA runtime mounts the host's
 # libnvidia-ml.so.1 into the container, and musl can't load it.
 
-FROM golang:1.26-bookworm AS build
+# Name the images by their digest, so that nobody can change what you build on:
+# make image BASE=debian@sha256:… BUILDER=golang@sha256:…
+ARG BUILDER=golang:1.26-bookworm
+ARG BASE=debian:bookworm-slim
+
+FROM ${BUILDER} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -13,7 +18,7 @@ ARG DATE=
 RUN CGO_CFLAGS="-O2 -g -Wno-deprecated-declarations" \
     go build -trimpath -buildvcs=false -ldflags "-s -w -X github.com/gpuwhy/gpuwhy/internal/release.commit=${COMMIT} -X github.com/gpuwhy/gpuwhy/internal/release.date=${DATE}" -o /out/gpuwhy ./cmd/gpuwhy
 
-FROM debian:bookworm-slim
+FROM ${BASE}
 LABEL org.opencontainers.image.title="gpuwhy" \
       org.opencontainers.image.description="Why is my GPU fan running? A live dashboard that names the process behind the heat." \
       org.opencontainers.image.source="https://github.com/gpuwhy/gpuwhy" \

@@ -16,7 +16,7 @@ export GOFLAGS
 override GOFLAGS += -trimpath
 
 .DEFAULT_GOAL := build
-.PHONY: vulnerabilities build run demo demo-fleet gallery site screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine
+.PHONY: vulnerabilities packages test-packages image build run demo demo-fleet gallery site screenshots looks test test-race test-plain flaky test-kube cross wine soak faults stories check chart manifests bench bench-full fuzz generate fmt lint help clean needs-test needs-chromium needs-cross needs-wine needs-packages
 
 build: ## build bin/gpuwhy
 	$(GO) build -ldflags '-s -w' -o $(BIN)/gpuwhy ./cmd/gpuwhy
@@ -36,7 +36,7 @@ gallery: ## show every component of the page in every state, with made-up values
 
 site: ## write the guide as a folder of files, bin/site
 	@rm -rf $(BIN)/site
-	$(GO) run ./cmd/gpuwhy-guide -version '$(VERSION)' $(BIN)/site
+	$(GO) run ./cmd/gpuwhy-guide $(BIN)/site
 
 screenshots: needs-chromium ## retake the pictures in docs/screenshots
 	$(GO) test -tags screenshots ./cmd/gpuwhy-gallery -run '^TestScreenshots$$' -count 1 -screenshots $(CURDIR)/docs/screenshots
@@ -122,6 +122,28 @@ chart: $(TOOLS)/helm ## lint the chart, check its output, and that deploy/kubern
 manifests: $(TOOLS)/helm ## generate deploy/kubernetes from the chart
 	$(GO) test ./deploy/helm -count 1 -run '^TestChart$$' -helm $(CURDIR)/$(TOOLS)/helm -update
 
+packages: $(TOOLS)/packages needs-cross ## build the packages of a release into bin/packages: deb, rpm and tar for amd64 and arm64, SBOM, checksums (SIGNING_KEY=FILE, SIGNING_PASSWORD_FILE=FILE: signed with minisign)
+	$(TOOLS)/packages -out $(BIN)/packages $(if $(SIGNING_KEY),,-unsigned) $(PACKAGES)
+
+# The clean Debian is kept outside the tree, since it takes minutes to download.
+CLEAN := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/gpuwhy-packages
+
+test-packages: $(TOOLS)/packages needs-packages ## install, upgrade and remove the packages in a clean Debian with systemd, and with rpm; build and start the image (as root)
+	@mkdir -p $(BIN)/key && minisign -G -W -f -p $(BIN)/key/minisign.pub -s $(BIN)/key/minisign.key >/dev/null
+	$(TOOLS)/packages -out $(BIN)/test-packages -key $(BIN)/key/minisign.key -only linux_amd64,linux_amd64_static
+	$(GO) -C tools/packages test -tags packages -count 1 -timeout 30m -v . -packages $(CURDIR)/$(BIN)/test-packages -cache $(CLEAN)
+
+$(TOOLS)/packages: tools/packages/go.mod tools/packages/go.sum $(wildcard tools/packages/*.go)
+	$(GO) -C tools/packages build -o ../../$@ .
+
+# COMMIT and DATE are what `gpuwhy version` prints in the image.
+ENGINE ?= $(firstword $(foreach engine,docker podman buildah,$(shell command -v $(engine))))
+image: ## build the container image (BASE=debian@sha256:…, BUILDER=golang@sha256:…, ENGINE=docker, podman or buildah)
+	@[ -n '$(ENGINE)' ] || { echo 'install docker, podman or buildah' >&2; exit 1; }
+	@case '$(BASE)' in *@sha256:*) ;; *) echo 'name the base by its digest: make image BASE=debian@sha256:…' >&2; exit 1 ;; esac
+	$(ENGINE) build -t gpuwhy --build-arg BASE=$(BASE) $(if $(BUILDER),--build-arg BUILDER=$(BUILDER)) \
+	  --build-arg COMMIT="$$(git describe --always --abbrev=40 --exclude='*' --dirty)" --build-arg DATE="$$(git log -1 --format=%cI)" .
+
 stories: ## play the stories, print how many answers are right, and write that into docs/why.md (DIR=folder of other stories)
 	cd internal/story && $(GO) test -count 1 -run '^TestStories$$' -table -update $(if $(DIR),-stories $(abspath $(DIR)))
 
@@ -168,11 +190,13 @@ $(TOOLS)/helm: tools/helm/go.mod tools/helm/go.sum
 
 # tools/needs says what each tool is for.
 needs-test:
-	@tools/needs chromium prometheus nginx postgresql tmux systemd e2fsprogs zsh fish mandoc
+	@tools/needs chromium prometheus nginx postgresql tmux systemd e2fsprogs curl openssl minisign zsh fish mandoc
 needs-chromium:
 	@tools/needs chromium
 needs-cross:
 	@tools/needs qemu arm
+needs-packages:
+	@tools/needs mmdebstrap rpm minisign nspawn buildah
 needs-wine:
 	@tools/needs wine mingw
 

@@ -22,7 +22,7 @@ type Section struct {
 
 // Sections are all pages, each once, in the order in which the guide shows them. A page is named by its file without ".md".
 var Sections = []Section{
-	{"Start", "From nothing to the answer in five minutes.", []string{"start", "page"}},
+	{"Start", "From nothing to the answer in five minutes.", []string{"start", "install", "page", "terminal"}},
 	{"Why the fan runs", "How gpuwhy makes its answer, and how far to trust it.", []string{"why", "readings", "forecast"}},
 	{"Tasks", "One page for each thing that people want to do.", []string{
 		"silence", "last-night", "share", "slack", "prometheus", "first-fleet", "kubernetes", "proxies", "deploy", "notifications", "fleet", "access", "captures",

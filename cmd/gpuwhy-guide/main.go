@@ -7,16 +7,16 @@ import (
 	"os"
 
 	"github.com/gpuwhy/gpuwhy/internal/guide"
+	"github.com/gpuwhy/gpuwhy/internal/release"
 )
 
 func main() {
-	version := flag.String("version", "", "the version that the pages name")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "gpuwhy-guide: name the folder to write, as in gpuwhy-guide bin/site")
 		os.Exit(2)
 	}
-	if err := guide.Write(flag.Arg(0), *version); err != nil {
+	if err := guide.Write(flag.Arg(0), release.Version); err != nil {
 		fmt.Fprintln(os.Stderr, "gpuwhy-guide:", err)
 		os.Exit(1)
 	}

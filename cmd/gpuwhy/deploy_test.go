@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,11 +48,11 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	// Of docker, apt, git, useradd, helm, NATS and the like.
 	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --format --gid --gpus --group-add --home-dir --from --name --now --no-create-home
 		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline --set-xauthrequest --reverse-proxy
-		--create-namespace --from-file --namespace --set --bg --oidc --cookie-jar --data-urlencode --pass-user-headers --upstream --gpu-reset GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
+		--create-namespace --from-file --namespace --set --bg --oidc --cookie-jar --data-urlencode --pass-user-headers --upstream --ignore-missing --uninstall --purge GPUWHY_FROM GPUWHY_PACKAGE GPUWHY_KEY GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
 		known[name] = true
 	}
 	for _, name := range []string{
-		"Dockerfile", "README.md", "docs/commands.md", "docs/terminal.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "docs/access.md", "docs/security.md", "deploy/compose.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
+		"Dockerfile", "README.md", "docs/commands.md", "docs/terminal.md", "docs/troubleshooting.md", "docs/deploy.md", "docs/past.md", "docs/fleet.md", "docs/access.md", "docs/security.md", "docs/install.md", "deploy/compose.yaml", "deploy/compose.fleet.yaml", "deploy/compose.agent.yaml", "deploy/compose.agentless.yaml", "deploy/gpuwhy.service", "deploy/gpuwhy-agent.service",
 		"deploy/nginx/gpuwhy.conf", "deploy/nginx/gpuwhy-below.conf", "deploy/nginx/gpuwhy-signed-in.conf",
 	} {
 		text := readTop(t, name)
@@ -63,80 +64,128 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	}
 }
 
-// compose is everything deploy/compose.yaml may have: an unknown key is an error.
-type compose struct {
-	Services map[string]struct {
-		Build       struct{ Context string }
-		Image       string
-		Restart     string
-		PID         string `yaml:"pid"`
-		Ports       []string
-		Environment map[string]string
-		Volumes     []string
-		Deploy      struct {
-			Resources struct {
-				Limits       struct{ Memory string }
-				Reservations struct {
-					Devices []struct {
-						Driver, Count string
-						Capabilities  []string
-					}
+// composeFile is everything that the compose files may have: an unknown key is an error.
+type composeFile struct {
+	Services map[string]composeService
+	Volumes  map[string]any
+}
+
+type composeService struct {
+	Build       struct{ Context string }
+	Image       string
+	Command     []string
+	Restart     string
+	PID         string `yaml:"pid"`
+	Ports       []string
+	Environment map[string]string
+	Volumes     []string
+	Deploy      struct {
+		Resources struct {
+			Limits       struct{ Memory string }
+			Reservations struct {
+				Devices []struct {
+					Driver, Count string
+					Capabilities  []string
 				}
 			}
 		}
-		ReadOnly    bool     `yaml:"read_only"`
-		CapDrop     []string `yaml:"cap_drop"`
-		SecurityOpt []string `yaml:"security_opt"`
 	}
-	Volumes map[string]any
+	ReadOnly    bool     `yaml:"read_only"`
+	CapDrop     []string `yaml:"cap_drop"`
+	SecurityOpt []string `yaml:"security_opt"`
 }
 
-func TestComposeFile(t *testing.T) {
+// composeValue matches a variable in a compose file, with its default or with the reason why it must be set.
+var composeValue = regexp.MustCompile(`\$\{([A-Z_]+)(:[-?])([^}]*)\}`)
+
+// The services of all compose files have no more rights than they need, and start with their settings.
+func TestComposeFiles(t *testing.T) {
 	t.Parallel()
-	var file compose
-	decoder := yaml.NewDecoder(strings.NewReader(readTop(t, "deploy/compose.yaml")))
-	decoder.KnownFields(true)
-	if err := decoder.Decode(&file); err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob(filepath.Join(top, "deploy/compose*.yaml"))
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
 	}
-	service, ok := file.Services["gpuwhy"]
-	if !ok {
-		t.Fatal("it has no service gpuwhy")
+	for _, name := range files {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			var file composeFile
+			decoder := yaml.NewDecoder(strings.NewReader(readTop(t, "deploy/"+filepath.Base(name))))
+			decoder.KnownFields(true)
+			if err := decoder.Decode(&file); err != nil {
+				t.Fatal(err)
+			}
+			if len(file.Services) != 1 {
+				t.Errorf("it has %d services", len(file.Services))
+			}
+			for _, service := range file.Services {
+				service.check(t, file.Volumes)
+			}
+		})
 	}
-	if gpus := service.Deploy.Resources.Reservations.Devices; len(gpus) != 1 || gpus[0].Driver != "nvidia" || gpus[0].Count != "all" || gpus[0].Capabilities[0] != "gpu" {
-		t.Errorf("it does not ask for every GPU: %+v", gpus)
+}
+
+func (service *composeService) check(t *testing.T, volumes map[string]any) {
+	t.Helper()
+	kind, reads := "serve", true
+	if len(service.Command) > 0 {
+		kind, reads = service.Command[0], service.Command[0] == "agent"
 	}
-	if service.Deploy.Resources.Limits.Memory != "512M" || service.Environment["GOMEMLIMIT"] != "400MiB" {
+	if gpus := service.Deploy.Resources.Reservations.Devices; reads != (len(gpus) == 1 && gpus[0].Driver == "nvidia" && gpus[0].Count == "all" && gpus[0].Capabilities[0] == "gpu") {
+		t.Errorf("GPUs of gpuwhy %s: %+v", kind, gpus)
+	}
+	if reads != (service.PID == "host") {
+		t.Errorf("pid is %q", service.PID)
+	}
+	limits := map[string]string{"512M": "400MiB", "1G": "800MiB"}
+	if limit := limits[service.Deploy.Resources.Limits.Memory]; limit == "" || service.Environment["GOMEMLIMIT"] != limit {
 		t.Errorf("its memory has the limits %+v and %q", service.Deploy.Resources.Limits, service.Environment["GOMEMLIMIT"])
 	}
-	for _, port := range service.Ports {
-		if !strings.HasPrefix(port, "127.0.0.1:") {
-			t.Errorf("the port %s is published on more than loopback", port)
-		}
+	if !service.ReadOnly || !slices.Equal(service.CapDrop, []string{"ALL"}) || !slices.Equal(service.SecurityOpt, []string{"no-new-privileges:true"}) {
+		t.Errorf("read_only %v, cap_drop %v, security_opt %v", service.ReadOnly, service.CapDrop, service.SecurityOpt)
 	}
-	if service.PID != "host" {
-		t.Errorf("pid is %q", service.PID)
+	for _, port := range service.Ports {
+		if !strings.HasPrefix(port, "127.0.0.1:") && service.Environment["GPUWHY_SIGN_IN"] != "true" {
+			t.Errorf("the port %s is published on more than loopback, and nobody signs in", port)
+		}
 	}
 	for _, volume := range service.Volumes {
 		name, _, _ := strings.Cut(volume, ":")
-		if _, ok := file.Volumes[name]; !ok && !strings.HasPrefix(name, "/") {
+		if _, ok := volumes[name]; !ok && !strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "./") {
 			t.Errorf("the volume %s is not declared", name)
 		}
 	}
 
-	// Its settings start a gpuwhy whose health can be asked for from inside.
+	// What is a file in the container.
+	given := map[string]string{
+		"GPUWHY_CLUSTERS":          "clusters: [{id: lab, url: 'https://127.0.0.1:1', token_file: " + rulesFile(t, "token") + "}]",
+		"GPUWHY_FLEET_CREDENTIALS": "alice:secret",
+	}
 	env := []string{"HOSTNAME="}
 	for name, value := range service.Environment {
-		switch name {
-		case "GPUWHY_LISTEN":
-			if value != "0.0.0.0:8003" {
-				t.Errorf("inside of the container it listens on %s", value)
+		value = composeValue.ReplaceAllStringFunc(value, func(text string) string {
+			parts := composeValue.FindStringSubmatch(text)
+			if parts[2] == ":-" {
+				return parts[3]
 			}
-			value = "0.0.0.0:0"
-		case "GPUWHY_STATE_DIR":
+			return map[string]string{"GPUWHY_FLEET": "tls://127.0.0.1:4222", "GPUWHY_FLEET_HOST": "gpu-1.example.org", "HOSTNAME": "gpu-2"}[parts[1]]
+		})
+		if text, is := given[name]; is {
+			value = rulesFile(t, text)
+		}
+		if name == "GPUWHY_STATE_DIR" {
 			value = t.TempDir()
 		}
 		env = append(env, name+"="+value)
+	}
+	if kind != "serve" {
+		if r := command(t, env, "check-config"); r.code != exitOK {
+			t.Errorf("check-config: %+v", r)
+		}
+		return
+	}
+	// Its settings start a gpuwhy whose health can be asked for from inside.
+	if listen := service.Environment["GPUWHY_LISTEN"]; listen != "0.0.0.0:8003" {
+		t.Errorf("inside of the container it listens on %s", listen)
 	}
 	p := start(t, env, "--listen=127.0.0.1:0", "--source=simulate:dgx-h100")
 	p.dial().next("gpu_status_update", nil)
@@ -197,8 +246,8 @@ func TestSystemdUnits(t *testing.T) {
 func systemdUnit(t *testing.T, name string) {
 	text := readTop(t, "deploy/"+name)
 	unit := filepath.Join(t.TempDir(), name)
-	here := strings.Replace(text, "ExecStart=/usr/local/bin/gpuwhy ", "ExecStart="+binary+" ", 1)
-	if here == text {
+	here := strings.ReplaceAll(text, "=/usr/bin/gpuwhy ", "="+binary+" ")
+	if !strings.Contains(here, "\nExecStart="+binary+" ") {
 		t.Fatal("it starts another program")
 	}
 	if err := os.WriteFile(unit, []byte(here), 0o600); err != nil {

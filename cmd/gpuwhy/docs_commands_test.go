@@ -247,10 +247,12 @@ func TestEveryDocumentedCommandParses(t *testing.T) {
 
 // notRun are the commands of gpuwhy in blocks that TestEveryDocumentedCommandRuns can't run, by how they begin, with the reason.
 var notRun = map[string]string{
-	"gpuwhy why --url unix:":                         "it asks a gpuwhy on a Unix socket, and this one has a port; TestUnixSocket has one",
-	"gpuwhy history compact":                         "it wants gpuwhy to be stopped first; TestTheDatabase runs it",
-	"gpuwhy --source replay:":                        "it plays a capture, which this machine does not have; TestCaptureAndReplay plays one",
-	"gpuwhy capture":                                 "it records for minutes; TestCaptureAndReplay runs it",
+	"gpuwhy why --url unix:":  "it asks a gpuwhy on a Unix socket, and this one has a port; TestUnixSocket has one",
+	"gpuwhy history compact":  "it wants gpuwhy to be stopped first; TestTheDatabase runs it",
+	"gpuwhy --source replay:": "it plays a capture, which this machine does not have; TestCaptureAndReplay plays one",
+	"gpuwhy top":              "it stays until a key ends it; TestTopInATerminal and TestTopPrints run it",
+	"gpuwhy doctor":           "what it finds depends on the machine; TestDoctor runs it",
+	"gpuwhy capture":          "it records for minutes; TestCaptureAndReplay runs it",
 	"gpuwhy fleet join-command gpu-2 --account-seed": "it needs the keys of somebody's NATS; TestFleetCommands has such keys",
 }
 
@@ -259,6 +261,7 @@ var others = map[string]string{
 	"git": "sh -n", "cd": "sh -n", "install": "sh -n, and the files that it copies exist", "make": "the Makefile has the target",
 	"go": "the packages exist", "systemctl": "sh -n", "useradd": "sh -n", "usermod": "sh -n", "ssh": "sh -n", "tailscale": "sh -n",
 	"oauth2-proxy": "sh -n", "docker": "sh -n; TestComposeFile and TestDockerContextIsEnoughToBuild check the files", "curl": "the address answers",
+	"minisign": "sh -n; TestInstallScript checks signatures", "sha256sum": "sh -n", "apt-get": "sh -n; 'make test-packages' installs packages", "journalctl": "sh -n",
 	"helm": "the chart has the values", "kubectl": "the files exist, and the manifests have the service",
 }
 
