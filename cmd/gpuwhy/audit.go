@@ -64,7 +64,11 @@ func unusual(flags []*kong.Flag) map[string]string {
 		if len(flag.Envs) == 0 { // without a variable, it is no setting
 			continue
 		}
-		if text := valueOf(flag); text != flag.Default {
+		usual := flag.Default
+		if span, err := time.ParseDuration(usual); err == nil {
+			usual = span.String()
+		}
+		if text := valueOf(flag); text != usual {
 			all[flag.Name] = text
 		}
 	}
