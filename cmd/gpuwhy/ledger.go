@@ -79,7 +79,7 @@ type fleeting struct {
 
 // Apply implements [ledger.Ledger].
 func (f *fleeting) Apply(ctx context.Context, changes ...ledger.Change) error {
-	if slices.ContainsFunc(changes, func(c ledger.Change) bool { return !c.Remove && c.Expires.IsZero() }) {
+	if slices.ContainsFunc(changes, func(c ledger.Change) bool { return !c.Remove && !c.Quiet && c.Expires.IsZero() }) {
 		f.warned.Do(func() {
 			f.log.Warn("accounts and tokens end with this program, since it has no place to keep them", "try", "name a folder with --state-dir, or a PostgreSQL database with --accounts")
 		})

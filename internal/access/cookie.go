@@ -60,6 +60,7 @@ func (s *share) suffix(ctx context.Context, l ledger.Ledger) string {
 		if err != nil {
 			return ""
 		}
+		change.Quiet = true
 		if err := l.Apply(ctx, change); err != nil && !errors.Is(err, ledger.ErrConflict) {
 			return ""
 		}
