@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/app"
@@ -21,8 +20,6 @@ type snapshotCommand struct {
 	Watch  bool   `env:"-" help:"Read again every --interval, until interrupted."`
 	readingFlags
 }
-
-func (c *snapshotCommand) logger(w io.Writer) *slog.Logger { return c.brief(w) }
 
 func (c *snapshotCommand) check() error {
 	if c.JSON {

@@ -153,10 +153,8 @@ func TestTopPrints(t *testing.T) {
 	if r.code != exitOK || strings.Contains(r.stdout, "\x1b") || !strings.Contains(r.stdout, "SIMULATED") || !strings.Contains(r.stdout, "H100") || !strings.Contains(r.stdout, "WATTS") {
 		t.Errorf("exit status %d, %s\n%s", r.code, r.stderr, r.stdout)
 	}
-	for _, name := range []string{"top", "snapshot"} {
-		if r := command(t, []string{"GPUWHY_LISTEN=127.0.0.1:1"}, name, "--source", "auto"); strings.Contains(r.stderr, "level=INFO") {
-			t.Errorf("%s says what is only news to somebody who runs gpuwhy for long: %s", name, r.stderr)
-		}
+	if r := command(t, nil, "top", "--listen", "127.0.0.1:1", "--source", "auto"); strings.Contains(r.stderr, "level=INFO") {
+		t.Errorf("it says what is only news to somebody who runs gpuwhy for long: %s", r.stderr)
 	}
 	if r := inside("top", "--at", "when pigs fly"); r.code != exitUsage || !strings.Contains(r.stderr, "not a span of time") {
 		t.Errorf("exit status %d, %s", r.code, r.stderr)
