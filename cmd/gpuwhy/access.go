@@ -184,7 +184,7 @@ func (f *programFlags) checkAdmission(ctx context.Context) error {
 			open = func(ctx context.Context) (ledger.Ledger, error) { return ledger.Look(ctx, file) }
 		}
 	}
-	accounts := &ledger.Later{Open: open}
+	accounts := &ledger.Later{Deadline: f.AccountsDeadline, Open: open}
 	_, err := f.admit(ctx, accounts)
 	return errors.Join(err, accounts.Close())
 }

@@ -44,8 +44,8 @@ type rememberer interface {
 func (f *auditFlags) remember(settings map[string]string) { f.settings = settings }
 
 // auditOptions returns how who did what is recorded.
-func (f *auditFlags) auditOptions(log *slog.Logger) audit.Options {
-	o := audit.Options{Keep: f.keep, Settings: f.settings}
+func (f *auditFlags) auditOptions(log *slog.Logger, deadline time.Duration) audit.Options {
+	o := audit.Options{Keep: f.keep, Deadline: deadline, Settings: f.settings}
 	if f.AuditSyslog {
 		system, err := audit.OpenSystemLog()
 		if err != nil {
@@ -64,7 +64,11 @@ func unusual(flags []*kong.Flag) map[string]string {
 		if len(flag.Envs) == 0 { // without a variable, it is no setting
 			continue
 		}
-		if text := valueOf(flag); text != flag.Default {
+		usual := flag.Default
+		if span, err := time.ParseDuration(usual); err == nil {
+			usual = span.String()
+		}
+		if text := valueOf(flag); text != usual {
 			all[flag.Name] = text
 		}
 	}

@@ -92,7 +92,7 @@ func TestThePageSaysWhyThereIsNoGPUAndGoesLive(t *testing.T) {
 	tab := browser.Open(t, 1440, 900)
 	tab.Visit(p.url)
 	tab.Until(shows("libnvidia-ml.so.1"))
-	tab.Until(shows("gpuwhy --source simulate:dgx-h100"))
+	tab.Until(shows("gpuwhy --source simulate:demo"))
 	if err := lib.Show(); err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestDeploymentsNameSettingsThatExist(t *testing.T) {
 	// Of docker, apt, git, useradd, helm, NATS and the like.
 	for name := range strings.FieldsSeq(`--abbrev --always --build --build-arg --cap-add --cap-drop --check --dirty --device --format --gid --gpus --group-add --home-dir --from --name --now --no-create-home
 		--no-healthcheck --pid --platform --read-only --restart --retries --security-opt --shell --source --start-period --system --tags --timeout --uid --user --offline --set-xauthrequest --reverse-proxy
-		--create-namespace --from-file --namespace --set --bg --oidc --cookie-jar --data-urlencode --pass-user-headers --upstream --ignore-missing --uninstall --purge GPUWHY_FROM GPUWHY_PACKAGE GPUWHY_KEY GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
+		--create-namespace --from-file --namespace --set --bg --oidc --cookie-jar --data-urlencode --pass-user-headers --upstream --gpu-reset --ignore-missing --uninstall --purge GPUWHY_FROM GPUWHY_PACKAGE GPUWHY_KEY GPUWHY_EVENTS GPUWHY_PAST GPUWHY_OIDC`) {
 		known[name] = true
 	}
 	for _, name := range []string{

@@ -235,6 +235,7 @@ func TestEveryDocumentedCommandParses(t *testing.T) {
 	for _, d := range codeOfTheDocuments(t) {
 		if line, is := strings.CutPrefix(strings.TrimPrefix(d.text, "bin/"), "gpuwhy "); is && d.inline {
 			mentions++
+			line, _, _ = strings.Cut(line, " > ") // to a file
 			for _, words := range wordsOf(synopsis("gpuwhy " + line)) {
 				check(d.page, words[1:])
 			}
@@ -258,9 +259,9 @@ var notRun = map[string]string{
 
 // others are the programs of others in blocks for a shell, with how their lines are checked. All blocks are read by sh -n.
 var others = map[string]string{
-	"git": "sh -n", "cd": "sh -n", "install": "sh -n, and the files that it copies exist", "make": "the Makefile has the target",
-	"go": "the packages exist", "systemctl": "sh -n", "useradd": "sh -n", "usermod": "sh -n", "ssh": "sh -n", "tailscale": "sh -n",
-	"oauth2-proxy": "sh -n", "docker": "sh -n; TestComposeFile and TestDockerContextIsEnoughToBuild check the files", "curl": "the address answers",
+	"git": "sh -n", "cd": "sh -n", "make": "the Makefile has the target",
+	"go": "the packages exist", "systemctl": "sh -n", "sudo": "sh -n", "usermod": "sh -n", "ssh": "sh -n", "tailscale": "sh -n",
+	"oauth2-proxy": "sh -n", "docker": "sh -n; TestComposeFiles and TestDockerContextIsEnoughToBuild check the files", "curl": "the address answers",
 	"minisign": "sh -n; TestInstallScript checks signatures", "sha256sum": "sh -n", "apt-get": "sh -n; 'make test-packages' installs packages", "journalctl": "sh -n",
 	"helm": "the chart has the values", "kubectl": "the files exist, and the manifests have the service",
 }
@@ -458,7 +459,7 @@ func (s *documentedShell) look(w written) {
 				s.t.Errorf("%s: the Makefile has no target %s", w, target)
 			}
 		}
-	case "install", "kubectl", "go", "helm":
+	case "kubectl", "go", "helm":
 		for i, word := range w.words[1:] {
 			before := w.words[i]
 			switch {

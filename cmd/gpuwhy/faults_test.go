@@ -49,7 +49,7 @@ const (
 
 func newStand(t *testing.T, begin starter, env []string, args ...string) *stand {
 	t.Helper()
-	p := begin(t, env, append([]string{fast, "--deadline=" + hurried.String(), "--log-level=error"}, args...)...)
+	p := begin(t, env, append([]string{fast, recordedSoon, "--deadline=" + hurried.String(), "--log-level=error"}, args...)...)
 	return &stand{T: t, p: p, v: p.dial(), astray: map[string]int{}, allowed: map[string]int{}}
 }
 

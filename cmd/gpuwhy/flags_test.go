@@ -55,7 +55,7 @@ var wrongValues = map[string]string{
 	"public-url": "x", "oidc-providers": "x", "oidc-issuer": "http://x.example", "oidc-name": "x", "oidc-client-id": "x", "oidc-client-secret-file": "/nowhere", "oidc-client-secret-env": "X",
 	"oidc-scopes": "x", "oidc-name-claim": "x", "oidc-groups-claim": "x", "oidc-role": "x", "oidc-default-role": "x", "oidc-create-users": "false",
 	"proxy-sign-in": "x", "proxy-user": "x", "proxy-role": "x", "proxy-default-role": "x", "proxy-issuer": "x", "proxy-audience": "x",
-	"no-sign-in": "x", "accounts": "mysql://x", "keep-audit": "x", "fleet-allow": "a=x",
+	"no-sign-in": "x", "accounts": "mysql://x", "accounts-deadline": "1ms", "keep-audit": "x", "fleet-allow": "a=x",
 	"remote-write": "x", "remote-write-credentials": "/nowhere", "otlp": "x", "otlp-credentials": "/nowhere",
 }
 

@@ -24,6 +24,7 @@ import (
 type testFleet struct {
 	t      *testing.T // all programs end with it
 	state  string     // the server's state directory
+	more   []string   // flags of the server
 	addr   string     // of NATS
 	server *program
 }
@@ -31,9 +32,9 @@ type testFleet struct {
 // pace is how often the machines of a fleet are read. A machine is silent after two intervals and two seconds.
 const pace = "--interval=500ms"
 
-func newFleet(t *testing.T, state string) *testFleet {
+func newFleet(t *testing.T, state string, more ...string) *testFleet {
 	t.Helper()
-	f := &testFleet{t: t, state: state, addr: freeAddress(t)}
+	f := &testFleet{t: t, state: state, addr: freeAddress(t), more: more}
 	f.serve()
 	return f
 }
@@ -41,7 +42,7 @@ func newFleet(t *testing.T, state string) *testFleet {
 // serve starts the server, which may have run before.
 func (f *testFleet) serve() {
 	f.t.Helper()
-	f.server = start(f.t, nil, "serve", "--fleet-listen="+f.addr, "--state-dir="+f.state, "--node=server", "--source=simulate:rtx-4090", pace)
+	f.server = start(f.t, nil, append([]string{"serve", "--fleet-listen=" + f.addr, "--state-dir=" + f.state, "--node=server", "--source=simulate:rtx-4090", pace}, f.more...)...)
 }
 
 var inLine = regexp.MustCompile(`printf %s ([A-Za-z0-9+/=]+)`)

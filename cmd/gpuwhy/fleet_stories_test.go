@@ -79,7 +79,7 @@ func TestFleet(t *testing.T) {
 		testkit.Until(t, what+": the same events at hub "+string(rune('1'+i)), func() bool {
 			want := own.heard("lab:gpu-01", hot) // what each was told may come later than what it is about
 			return slices.Equal(watchers[i].heard("lab:gpu-01", hot), want[min(begin, len(want)):])
-		})
+		}, "at the hub", func() any { return watchers[i].heard("lab:gpu-01", hot) }, "at the machine", func() any { return own.heard("lab:gpu-01", hot) }, "from", begin)
 	}
 	same := func(what string, begins []int) {
 		t.Helper()

@@ -90,7 +90,7 @@ func TestALeakIsForetold(t *testing.T) {
 			t.Errorf("%s: %d, and no %q", path, response.StatusCode, want)
 		}
 	}
-	if r := inside("why", "--url="+p.url); r.code != exitOK || !strings.Contains(r.stdout, "What comes next:\n  The memory of GPU 0 ") {
+	if r := inside("why", "-v", "--url="+p.url); r.code != exitOK || !strings.Contains(r.stdout, "What comes next:\n  The memory of GPU 0 ") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -102,7 +102,7 @@ func TestAFrozenDisk(t *testing.T) {
 	t.Cleanup(server.Close)
 	d := newDisk(t)
 	lib, m := machine(t, fakenvml.RTX4090())
-	args := []string{fast, "--state-dir=" + filepath.Join(d.dir, "state"), "--alert-rules=" + rulesFile(t, hotRules+`
+	args := []string{fast, recordedSoon, "--state-dir=" + filepath.Join(d.dir, "state"), "--alert-rules=" + rulesFile(t, hotRules+`
 targets: [{name: hook, url: "generic://`+strings.TrimPrefix(server.URL, "http://")+`/?disabletls=yes"}]
 group_wait: 1s
 group_interval: 1s
@@ -167,11 +167,14 @@ group_interval: 1s
 	}
 }
 
+// recordedSoon is the deadline of a program whose disk will not answer: the one that programs have by default.
+const recordedSoon = "--accounts-deadline=2s"
+
 // Data that waits while a disk is frozen is written by the running program once the disk is thawed.
 func TestAThawedDisk(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
-	p := aSimulation(t, filepath.Join(d.dir, "state"))
+	p := aSimulation(t, filepath.Join(d.dir, "state"), recordedSoon)
 	p.remembered()
 	thaw := d.freeze()
 	p.fails("is not answering")
@@ -190,7 +193,7 @@ func TestAThawedDisk(t *testing.T) {
 func TestAFrozenDiskOfAFleet(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
-	f := newFleet(t, filepath.Join(d.dir, "state"))
+	f := newFleet(t, filepath.Join(d.dir, "state"), recordedSoon)
 	agent := f.agent("gpu-1", nil, "--source=simulate:rtx-4090", "--state-dir="+t.TempDir())
 	w := f.server.watch()
 	updates := func() int {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/past/scribe"
@@ -20,10 +21,15 @@ const accountsFile = "access.db"
 // ledgerFlags say where accounts are kept, and the record of who did what.
 type ledgerFlags struct {
 	Accounts string `group:"access" placeholder:"ADDRESS" help:"Where to keep accounts, sessions, tokens and the audit, if not in --state-dir: postgres://USER@HOST/DATABASE, which several hubs may share, with the password in PGPASSWORD or in the file named by PGPASSFILE." docs:"access.md#where-accounts-are-kept"`
+	// AccountsDeadline is how long that database may take to answer.
+	AccountsDeadline time.Duration `group:"access" default:"2s" placeholder:"TIME" help:"How long the accounts and the audit may take to answer. An action that can't be recorded by then is refused." docs:"access.md#the-audit"`
 }
 
 // check checks the address. It may have a password, so errors do not quote it.
 func (f *ledgerFlags) check() error {
+	if err := refuse(rule{f.AccountsDeadline < 100*time.Millisecond || f.AccountsDeadline > time.Minute, "accounts-deadline", f.AccountsDeadline, "must be from 100ms to 1m"}); err != nil {
+		return err
+	}
 	switch {
 	case f.Accounts == "":
 		return nil
@@ -51,17 +57,17 @@ const accountsKind = "accounts"
 func (d *daemon) newLedger(log *slog.Logger) *ledger.View {
 	switch {
 	case d.Accounts != "":
-		return ledger.Cached(&ledger.Later{Open: func(ctx context.Context) (ledger.Ledger, error) {
+		return ledger.Cached(&ledger.Later{Deadline: d.AccountsDeadline, Open: func(ctx context.Context) (ledger.Ledger, error) {
 			return ledger.OpenServer(ctx, d.Accounts)
 		}}, ledger.Often)
 	case d.scribe != nil:
-		return ledger.Cached(&ledger.Later{Open: func(ctx context.Context) (ledger.Ledger, error) {
+		return ledger.Cached(&ledger.Later{Deadline: d.AccountsDeadline, Open: func(ctx context.Context) (ledger.Ledger, error) {
 			l := ledger.Apart(d.scribe.Other(accountsKind, filepath.Join(d.StateDir, accountsFile)))
 			_, err := l.Revision(ctx)
 			return l, err
 		}}, 0)
 	}
-	return ledger.Cached(&fleeting{Ledger: &ledger.Later{Open: ledger.InMemory}, log: log}, 0)
+	return ledger.Cached(&fleeting{Ledger: &ledger.Later{Deadline: d.AccountsDeadline, Open: ledger.InMemory}, log: log}, 0)
 }
 
 // A fleeting ledger is one in memory. It warns once somebody makes something that should last.

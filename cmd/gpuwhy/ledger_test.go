@@ -22,11 +22,11 @@ import (
 )
 
 // accountsIn opens the ledger of a program with a state directory, as the program does.
-func accountsIn(t *testing.T, dir string) (*daemon, *ledger.View) {
+func accountsIn(t *testing.T, dir string, deadline time.Duration) (*daemon, *ledger.View) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	d := &daemon{programFlags: &programFlags{}}
-	d.StateDir = dir
+	d.StateDir, d.AccountsDeadline = dir, deadline
 	release, err := d.takeStateDir(log)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func advised(err error) string {
 func TestAccountsInTheStateDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
-	d, l := accountsIn(t, dir)
+	d, l := accountsIn(t, dir, testkit.Patience)
 	if err := l.Apply(t.Context(), account("ann")); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestAccountsInTheStateDirectory(t *testing.T) {
 func TestAccountsOnAFrozenDisk(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
-	_, l := accountsIn(t, filepath.Join(d.dir, "state"))
+	_, l := accountsIn(t, filepath.Join(d.dir, "state"), ledger.DefaultDeadline)
 	if err := l.Apply(t.Context(), account("ann")); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestAccountsThatAreDamaged(t *testing.T) {
 	if err := os.WriteFile(file, []byte("no accounts"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, l := accountsIn(t, dir)
+	_, l := accountsIn(t, dir, testkit.Patience)
 	if _, err := l.Get(t.Context(), "user", "ann"); !errors.Is(err, ledger.ErrGone) || !strings.Contains(advised(err), "damaged: stop gpuwhy and restore") {
 		t.Errorf("it says %v", err)
 	}

@@ -117,7 +117,7 @@ done`
 			t.Errorf("%s: %q, want %q", line, got[line], want)
 		}
 	}
-	for line, want := range map[string]string{"gpuwhy why --log-level=d": "debug", "gpuwhy why --source=simulate:d": "dgx-h100", "gpuwhy why --source nvml,am": "nvml,amd", "gpuwhy why --wat": "--watch"} {
+	for line, want := range map[string]string{"gpuwhy why --log-level=d": "debug", "gpuwhy why --source=simulate:d": "demo dgx-h100", "gpuwhy why --source nvml,am": "nvml,amd", "gpuwhy why --wat": "--watch"} {
 		if got[line] != want {
 			t.Errorf("%s: %q, want %q", line, got[line], want)
 		}

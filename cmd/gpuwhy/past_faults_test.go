@@ -377,7 +377,7 @@ func die(t *testing.T, dir string) (live func()) {
 func TestAPastThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := aSimulation(t, dir)
+	p := aSimulation(t, dir, recordedSoon)
 	p.remembered()
 	live := die(t, dir)
 	p.fails("is not answering")
@@ -407,7 +407,7 @@ func TestAPastThatHangs(t *testing.T) {
 func TestTheEndOfAPastThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	p := aSimulation(t, dir)
+	p := aSimulation(t, dir, recordedSoon)
 	p.remembered()
 	defer die(t, dir)()
 	if err := p.stop(syscall.SIGTERM); err == nil {

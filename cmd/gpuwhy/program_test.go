@@ -64,9 +64,9 @@ func TestMain(m *testing.M) {
 		for name, value := range map[string]string{
 			// What the drivers of the machine that tests have written is no part of a test, nor what another program keeps.
 			"GPUWHY_KERNEL_LOG": os.DevNull, "GPUWHY_STATE_DIR": nowhere,
-			// The programs of tests may stand still for seconds, and their devices are well all the same. A test of devices
-			// that are not gives a deadline of its own.
-			"GPUWHY_DEADLINE": "1m",
+			// The programs of tests may stand still for seconds, and their devices and disks are well all the same. A test of
+			// ones that are not gives a deadline of its own.
+			"GPUWHY_DEADLINE": "1m", "GPUWHY_ACCOUNTS_DEADLINE": "1m",
 		} {
 			if err := os.Setenv(name, value); err != nil {
 				fmt.Fprintln(os.Stderr, err)

@@ -96,7 +96,7 @@ func (env *environment) run(flags *programFlags, r role) (err error) {
 	}
 	options.History = d.newHistory(r, only(in), env.log)
 	var admitted admission
-	options.Audit = d.auditOptions(env.log)
+	options.Audit = d.auditOptions(env.log, d.AccountsDeadline)
 	if options.Access, admitted, err = env.newAccess(d, r); err != nil {
 		return errors.Join(err, reading.CloseAll(in), options.Fleet.Close(), options.TLS.Close(), options.History.Close())
 	}

@@ -195,7 +195,7 @@ func TestUnrecordedActionsAreRefused(t *testing.T) {
 			if !is || refused.Status != http.StatusServiceUnavailable || refused.Code != "unrecorded" || !strings.Contains(refused.What, what) {
 				t.Errorf("%v", err)
 			}
-			if took := time.Since(begin); took > Patience {
+			if took := time.Since(begin); took > ledger.DefaultDeadline {
 				t.Errorf("it took %v", took)
 			}
 			if _, err := d.Run(t.Context(), action.Call{Action: "look", Principal: anna}); err != nil {

@@ -4,6 +4,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,10 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/part"
 )
 
-// Patience is how long an action waits for its record.
-const Patience = 2 * time.Second
-
 // Options are the settings of the audit. The caller has checked them.
 type Options struct {
-	Keep time.Duration // how long entries are kept; 0: forever
+	Keep     time.Duration // how long entries are kept; 0: forever
+	Deadline time.Duration // how long an action waits for its record; 0: [ledger.DefaultDeadline]
 	// System is the system log, which is told each entry; nil: it is not told.
 	System SystemLog
 	// Settings are the settings of this run that are not the default, by name, without secrets. A change since the last run is
@@ -83,6 +82,7 @@ const mostWaiting = 1000
 // New makes a Room.
 func New(cfg Config) *Room {
 	log := cfg.Log.With("part", "audit")
+	cfg.Deadline = cmp.Or(cfg.Deadline, ledger.DefaultDeadline)
 	r := &Room{
 		cfg: cfg, log: log, quiet: action.Log{Logger: cfg.Log.With("part", "actions")}, more: make(chan struct{}, 1), counting: make(chan struct{}, 1),
 		looked: map[look]time.Duration{}, refused: map[refuser]*count{},
@@ -96,7 +96,7 @@ func New(cfg Config) *Room {
 // Name implements [part.Part].
 func (*Room) Name() string { return "audit" }
 
-// Append records an entry, within [Patience]. Without a time, it is of now. An error is a [gpu.Advice]: nothing may be done then that
+// Append records an entry, within the deadline. Without a time, it is of now. An error is a [gpu.Advice]: nothing may be done then that
 // has to be recorded.
 func (r *Room) Append(ctx context.Context, e *ledger.Entry) error {
 	r.prepare(e)
@@ -156,7 +156,7 @@ const tryLedger = "see gpuwhy's log, and check the space and the permissions of 
 
 // write writes an entry to the ledger.
 func (r *Room) write(ctx context.Context, e *ledger.Entry) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.cfg.Deadline)
 	defer cancel()
 	written := make(chan error, 1) // a disk may hang longer than the ledger says
 	copied := *e
@@ -182,7 +182,7 @@ func (r *Room) write(ctx context.Context, e *ledger.Entry) error {
 	r.state.Failed++
 	why := &gpu.Advice{What: "the record of who does what can't be written", Try: tryLedger, Err: err}
 	if errors.Is(err, context.DeadlineExceeded) {
-		why.What = fmt.Sprintf("the record of who does what could not be written within %v", Patience)
+		why.What = fmt.Sprintf("the record of who does what could not be written within %v", r.cfg.Deadline)
 	} else if a, ok := errors.AsType[*gpu.Advice](err); ok {
 		why.What, why.Try = why.What+": "+a.What, a.Try
 	}
@@ -220,7 +220,7 @@ func (r *Room) Run(ctx context.Context) error {
 		}()
 		defer func() {
 			close(stop)
-			late := time.NewTimer(Patience)
+			late := time.NewTimer(ledger.DefaultDeadline)
 			defer late.Stop()
 			select {
 			case <-stopped:

@@ -32,7 +32,7 @@ func (r *Room) settings() {
 	if r.cfg.Read != nil {
 		maps.Copy(now, r.cfg.Read())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Deadline)
 	defer cancel()
 	item, err := r.cfg.Ledger.Get(ctx, remembered, r.cfg.Node)
 	if err != nil {

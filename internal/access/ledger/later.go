@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -10,11 +11,12 @@ import (
 )
 
 // Later is a ledger that is opened when it is first used, and again if that fails: it keeps nobody from starting. Until it is open, its
-// methods return why it is not. Each call has a time limit, so that nobody waits for a disk or a server that hangs; whoever looks at the
-// whole chain has longer.
+// methods return why it is not. Each call has a deadline, so that nobody waits for a disk or a server that hangs.
 type Later struct {
 	// Open opens the ledger. It is not called twice at the same time. Its context ends when it returns, or with Close.
 	Open func(context.Context) (Ledger, error)
+	// Deadline is how long a call may take; 0: [DefaultDeadline]. Whoever looks at the whole chain has a minute.
+	Deadline time.Duration
 
 	mu      sync.Mutex
 	open    Ledger
@@ -25,9 +27,12 @@ type Later struct {
 	closed  bool
 }
 
+// DefaultDeadline is how long a ledger may take to answer.
+const DefaultDeadline = 2 * time.Second
+
 const (
-	// patience is how long a call may take, and longPatience one that reads or removes many entries.
-	patience, longPatience = 2 * time.Second, time.Minute
+	// longDeadline is how long a call may take that reads or removes many entries.
+	longDeadline = time.Minute
 	// again is how long a ledger that can't be opened is left alone.
 	again = 5 * time.Second
 )
@@ -121,39 +126,41 @@ func asked[T any](ctx context.Context, l *Later, limit time.Duration, ask func(c
 	return a.value, nil
 }
 
+func (l *Later) deadline() time.Duration { return cmp.Or(l.Deadline, DefaultDeadline) }
+
 // none is the answer of a call that returns only an error.
 type none = struct{}
 
 // Get implements [Ledger].
 func (l *Later) Get(ctx context.Context, kind, id string) (*Item, error) {
-	return asked(ctx, l, patience, func(ctx context.Context, to Ledger) (*Item, error) { return to.Get(ctx, kind, id) })
+	return asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) (*Item, error) { return to.Get(ctx, kind, id) })
 }
 
 // Named implements [Ledger].
 func (l *Later) Named(ctx context.Context, kind, name string) (*Item, error) {
-	return asked(ctx, l, patience, func(ctx context.Context, to Ledger) (*Item, error) { return to.Named(ctx, kind, name) })
+	return asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) (*Item, error) { return to.Named(ctx, kind, name) })
 }
 
 // List implements [Ledger].
 func (l *Later) List(ctx context.Context, kind, owner string) ([]Item, error) {
-	return asked(ctx, l, patience, func(ctx context.Context, to Ledger) ([]Item, error) { return to.List(ctx, kind, owner) })
+	return asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) ([]Item, error) { return to.List(ctx, kind, owner) })
 }
 
 // Apply implements [Ledger].
 func (l *Later) Apply(ctx context.Context, changes ...Change) error {
-	_, err := asked(ctx, l, patience, func(ctx context.Context, to Ledger) (none, error) { return none{}, to.Apply(ctx, changes...) })
+	_, err := asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) (none, error) { return none{}, to.Apply(ctx, changes...) })
 	return err
 }
 
 // Revision implements [Ledger].
 func (l *Later) Revision(ctx context.Context) (int64, error) {
-	return asked(ctx, l, patience, func(ctx context.Context, to Ledger) (int64, error) { return to.Revision(ctx) })
+	return asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) (int64, error) { return to.Revision(ctx) })
 }
 
 // Append implements [Ledger].
 func (l *Later) Append(ctx context.Context, e *Entry) error {
 	asking := *e // the caller may leave before the answer comes
-	added, err := asked(ctx, l, patience, func(ctx context.Context, to Ledger) (*Entry, error) { return &asking, to.Append(ctx, &asking) })
+	added, err := asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) (*Entry, error) { return &asking, to.Append(ctx, &asking) })
 	if err == nil {
 		e.Number, e.Time, e.Hash = added.Number, added.Time, added.Hash
 	}
@@ -162,18 +169,18 @@ func (l *Later) Append(ctx context.Context, e *Entry) error {
 
 // Entries implements [Ledger].
 func (l *Later) Entries(ctx context.Context, q Query) ([]Entry, error) {
-	return asked(ctx, l, patience, func(ctx context.Context, to Ledger) ([]Entry, error) { return to.Entries(ctx, q) })
+	return asked(ctx, l, l.deadline(), func(ctx context.Context, to Ledger) ([]Entry, error) { return to.Entries(ctx, q) })
 }
 
 // Prune implements [Ledger].
 func (l *Later) Prune(ctx context.Context, before time.Time) error {
-	_, err := asked(ctx, l, longPatience, func(ctx context.Context, to Ledger) (none, error) { return none{}, to.Prune(ctx, before) })
+	_, err := asked(ctx, l, longDeadline, func(ctx context.Context, to Ledger) (none, error) { return none{}, to.Prune(ctx, before) })
 	return err
 }
 
 // Verify implements [Ledger].
 func (l *Later) Verify(ctx context.Context) (Chain, error) {
-	return asked(ctx, l, longPatience, func(ctx context.Context, to Ledger) (Chain, error) { return to.Verify(ctx) })
+	return asked(ctx, l, longDeadline, func(ctx context.Context, to Ledger) (Chain, error) { return to.Verify(ctx) })
 }
 
 // Close closes the ledger if it was opened. It does not wait for one that hangs.
@@ -190,7 +197,7 @@ func (l *Later) Close() error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- open.Close() }()
-	late := time.NewTimer(patience)
+	late := time.NewTimer(l.deadline())
 	defer late.Stop()
 	select {
 	case err := <-ended:

@@ -50,7 +50,7 @@ func places(t testing.TB) []ledgerPlace {
 		{"file", true, func(t testing.TB) Ledger { return opened(t)(OpenFile(t.Context(), file)) }},
 		{"apart", false, func(t testing.TB) Ledger {
 			there := &Opened{Open: func(ctx context.Context) (Ledger, error) { return OpenFile(ctx, aside) }}
-			return opened(t)(&Later{Open: func(context.Context) (Ledger, error) { return Apart(there), nil }}, nil)
+			return opened(t)(&Later{Open: func(context.Context) (Ledger, error) { return Apart(there), nil }, Deadline: testkit.Patience}, nil)
 		}},
 	}
 	if shared != nil {
