@@ -112,7 +112,7 @@ install_package() {
   *)
     mkdir unpacked
     tar -xzf "$file" -C unpacked
-    unpacked/*/setup install
+    sh unpacked/*/setup install # /tmp may be mounted without the right to run programs
     ;;
   esac
   say "installed $file"
@@ -121,16 +121,19 @@ install_package() {
   fi
 }
 
+# uninstall removes what is below /usr/local, and the package: there are both if a package was installed over an archive. The
+# package goes first, since it stops its service.
 uninstall() {
-  if [ -x /usr/local/lib/gpuwhy/setup ]; then
-    /usr/local/lib/gpuwhy/setup "$1"
-  elif have dpkg && dpkg -s gpuwhy >/dev/null 2>&1; then
+  if have dpkg && dpkg -s gpuwhy >/dev/null 2>&1; then
     DEBIAN_FRONTEND=noninteractive apt-get "$1" -y -q gpuwhy
   elif have rpm && rpm -q gpuwhy >/dev/null 2>&1; then
     rpm -e gpuwhy
     [ "$1" = remove ] || rm -rf /var/lib/gpuwhy /var/lib/gpuwhy-agent /etc/gpuwhy
-  else
+  elif [ ! -x /usr/local/lib/gpuwhy/setup ]; then
     fail "gpuwhy isn't installed, neither as a package nor below /usr/local"
+  fi
+  if [ -x /usr/local/lib/gpuwhy/setup ]; then
+    /usr/local/lib/gpuwhy/setup "$1"
   fi
   say "removed"
 }

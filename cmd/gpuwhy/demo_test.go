@@ -57,6 +57,7 @@ func TestDemo(t *testing.T) {
 	}
 	for name, texts := range map[string][]string{
 		"why":      {"SIMULATED", "blender (ben)", "GPU 2", "slows down"},
+		"top":      {"SIMULATED", "blender (ben)", "WATTS"},
 		"past":     {"SIMULATED", "train.py of anna", "blender of ben"},
 		"sessions": {"SIMULATED", "anna", "ben", "ended"},
 		"usage":    {"SIMULATED", "anna", "ben"},

@@ -26,6 +26,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/capture"
 	"github.com/gpuwhy/gpuwhy/internal/fleet/bus"
 	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
+	"github.com/gpuwhy/gpuwhy/internal/neterr"
 	"github.com/gpuwhy/gpuwhy/internal/release"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 	"github.com/gpuwhy/gpuwhy/internal/term"
@@ -260,6 +261,9 @@ func (c *doctorCommand) servingChecks() []checkup.Check {
 		ln, err := listen(ctx, "listen", address)
 		if err != nil {
 			advice := gpu.AsAdvice(err)
+			if !neterr.InUse(err) {
+				return checkup.Bad(advice.What, "choose an address of this machine and a port above 1023: gpuwhy --listen 127.0.0.1:8004").With("address", private)
+			}
 			return checkup.Bad(advice.What, "sudo ss -ltnp 'sport = :"+port+"' names the program; or choose another port: gpuwhy --listen 127.0.0.1:8004").With("address", private)
 		}
 		if err := ln.Close(); err != nil {

@@ -95,6 +95,7 @@ func TestDoctorOnPortsAndCertificates(t *testing.T) {
 		return c.servingChecks()
 	}
 	expect(t, "busy", at(busy.Addr().String())[0].Do(t.Context()), checkup.NotFine, "another program is listening", "ss -ltnp")
+	expect(t, "of another machine", at("192.0.2.7:8003")[0].Do(t.Context()), checkup.NotFine, "can't listen on", "an address of this machine")
 	free := at(freeAddress(t))
 	expect(t, "free", free[0].Do(t.Context()), checkup.Fine, "is free", "")
 	expect(t, "none runs", free[1].Do(t.Context()), checkup.NotApplicable, "none runs", "")

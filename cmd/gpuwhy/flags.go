@@ -59,6 +59,15 @@ func (f *commonFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, options))
 }
 
+// brief returns a log without what is only news to somebody who runs gpuwhy for long, such as which drivers this machine does not have.
+func (f *commonFlags) brief(w io.Writer) *slog.Logger {
+	common := *f
+	if common.LogLevel == "info" {
+		common.LogLevel = "warn"
+	}
+	return common.logger(w)
+}
+
 // clusterFlags say which cluster this machine belongs to.
 type clusterFlags struct {
 	Cluster string `group:"fleet" placeholder:"NAME" help:"The cluster that this machine belongs to. Machines of different clusters may share a name."`

@@ -41,10 +41,10 @@ func (c *terminalCommand) check() error {
 
 // logger returns a log that writes nothing over the view.
 func (c *terminalCommand) logger(w io.Writer) *slog.Logger {
-	if f, is := w.(*os.File); is && term.IsTerminal(int(f.Fd())) {
+	if notes, is := w.(interface{ Terminal() bool }); is && notes.Terminal() {
 		return slog.New(slog.DiscardHandler)
 	}
-	return c.commonFlags.logger(w)
+	return c.brief(w)
 }
 
 // checkAt reads --at: a time, or else a span.

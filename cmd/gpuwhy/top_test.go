@@ -136,6 +136,14 @@ func TestTopInATerminal(t *testing.T) {
 	if after := w.awaits("gone 0"); strings.Contains(after, "WATTS") {
 		t.Errorf("after SIGTERM the terminal is not as it was:\n%s", after)
 	}
+
+	// What the log would say about a source that finds no card is neither over the view nor left behind.
+	w.runs("clear;", binary, "top", "--listen", "127.0.0.1:1", "--source", "intel; echo left $?")
+	w.awaits("without alerts.")
+	w.types("q")
+	if after := w.awaits("left 0"); strings.Contains(after, "level=") {
+		t.Errorf("the log is in the terminal:\n%s", after)
+	}
 }
 
 // Without a terminal, or with one that can't be drawn on, gpuwhy top prints one frame as plain text.
@@ -144,6 +152,9 @@ func TestTopPrints(t *testing.T) {
 	r := command(t, []string{"COLUMNS=120"}, "top", "--listen", "127.0.0.1:1", "--source", "simulate:dgx-h100")
 	if r.code != exitOK || strings.Contains(r.stdout, "\x1b") || !strings.Contains(r.stdout, "SIMULATED") || !strings.Contains(r.stdout, "H100") || !strings.Contains(r.stdout, "WATTS") {
 		t.Errorf("exit status %d, %s\n%s", r.code, r.stderr, r.stdout)
+	}
+	if r := command(t, nil, "top", "--listen", "127.0.0.1:1", "--source", "auto"); strings.Contains(r.stderr, "level=INFO") {
+		t.Errorf("it says what is only news to somebody who runs gpuwhy for long: %s", r.stderr)
 	}
 	if r := inside("top", "--at", "when pigs fly"); r.code != exitUsage || !strings.Contains(r.stderr, "not a span of time") {
 		t.Errorf("exit status %d, %s", r.code, r.stderr)

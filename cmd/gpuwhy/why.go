@@ -31,14 +31,7 @@ type whyCommand struct {
 	clientFlags
 }
 
-// logger leaves out what is only news to somebody who runs gpuwhy for long, such as which drivers this machine does not have.
-func (c *whyCommand) logger(w io.Writer) *slog.Logger {
-	common := c.commonFlags
-	if common.LogLevel == "info" {
-		common.LogLevel = "warn"
-	}
-	return common.logger(w)
-}
+func (c *whyCommand) logger(w io.Writer) *slog.Logger { return c.brief(w) }
 
 func (c *whyCommand) check() error { return first(c.readingFlags.check, c.clientFlags.check) }
 

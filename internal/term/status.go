@@ -24,6 +24,9 @@ type Notes struct {
 // NewNotes returns notes on w, usually the standard error.
 func NewNotes(w io.Writer) *Notes { return &Notes{screen: ScreenOf(w)} }
 
+// Terminal reports whether a person sees the notes in a terminal.
+func (n *Notes) Terminal() bool { return n.screen.Terminal }
+
 // erase goes to the begin of the line, and clears it.
 const erase = "\r\x1b[K"
 

@@ -51,7 +51,11 @@ func Brief(s Screen, a *Answer) error {
 		room-- // for the last line
 	}
 	if len(matter) == 0 || !a.aboutOne() { // it is about the machine, for example about another fan
-		about := block(s, &a.Layers, "")
+		whole := a.Layers
+		if len(matter) > 0 && slices.Equal(whole.Facts, matter[0].Facts) && whole.Action == matter[0].Action {
+			whole.Facts, whole.Action = nil, contract.Action{} // its GPU says them below
+		}
+		about := block(s, &whole, "")
 		out, room = append(out, about...), room-len(about)
 	}
 	for i, g := range matter {

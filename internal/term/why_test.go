@@ -95,6 +95,11 @@ All 8 GPUs have no fan of their own: you hear the chassis fans.
 	if got := brief(Screen{}, about); !strings.Contains(got, "\ndgx: train.py (ann)") {
 		t.Errorf("of two machines:\n%s", got)
 	}
+	// What the headline of all machines shares with its GPU is said once.
+	about.Facts, about.Action = about.GPUs[0].Facts, about.GPUs[0].Action
+	if got := brief(Screen{}, about); strings.Count(got, about.Facts[0].Text) != 1 || !strings.Contains(got, "\nThe fan of the case is loud.\ndgx: train.py (ann)") {
+		t.Errorf("of two machines with the facts of one:\n%s", got)
+	}
 }
 
 // The evidence of causes that are the same for several GPUs is printed once, and only what is the same.

@@ -85,7 +85,7 @@ func NewOwn(r *reading.Reader, m contract.Monitor, interval time.Duration) *Own 
 // Run implements [Feed].
 func (o *Own) Run(ctx context.Context, send func(tea.Msg)) error {
 	send(greeting{o.monitor.Several, o.interval})
-	send(notice("No gpuwhy is running here: these are this command's own readings, without alerts."))
+	send(notice("No gpuwhy runs here: these are this command's own readings, without alerts."))
 	fleets := make(chan *insight.Fleet)
 	read := make(chan error, 1)
 	go func() {

@@ -204,7 +204,10 @@ func (w *writer) readings(g *client.UpdateGPU) {
 		if text == absent {
 			return ""
 		}
-		return "  " + label + " " + text
+		if label == "of" {
+			return " of " + text
+		}
+		return " · " + label + " " + text
 	}
 	w.fact("utilization", shown(g.Utilization.GPU, percent)+of(shown(g.Utilization.Memory, percent), "memory traffic")+of(shown(g.Utilization.Encoder, percent), "encoder")+of(shown(g.Utilization.Decoder, percent), "decoder"))
 	w.fact("memory", shown(used, gibi)+"/"+shown(total, gibi)+" GiB")

@@ -88,7 +88,7 @@ func Parse(text string, now time.Time) (Span, error) {
 	}
 	fields := words(text)
 	if len(fields) > 1 && begins(fields[0]) {
-		s, err := Parse(strings.TrimSpace(text)[len(fields[0]):], now)
+		s, err := Parse(strings.TrimSpace(strings.TrimSpace(text)[len(fields[0]):]), now)
 		return Span{s.From, now}, err
 	}
 	s, ok := named(fields, now)

@@ -126,6 +126,7 @@ func TestSpans(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"tomorrow":             "is not a span of time",
+		"since moon":           `"moon" is not a span of time`,
 		"2026-03-20":           "is in the future",
 		"this afternoon":       `"this afternoon" is in the future`,
 		"this night":           "is not a span of time",
