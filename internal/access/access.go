@@ -93,6 +93,7 @@ type Room struct {
 	uses     uses
 	begun    *beginnings
 	changes  *pace[string] // of people's own, by who they are
+	arrivals *pace[string] // sign-ins that succeeded, by user
 	showing  showing
 	accounts struct { // whether there is a user, when the ledger was asked last
 		sync.Mutex
@@ -113,7 +114,7 @@ func New(cfg Config) *Room {
 	r := &Room{
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
 		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: newBeginnings(),
-		changes: newPace[string](rate.Every(changeEvery), changeBurst), showing: showing{now: map[viewer]*shown{}},
+		changes: newPace[string](rate.Every(changeEvery), changeBurst), arrivals: newPace[string](rate.Every(changeEvery), changeBurst), showing: showing{now: map[viewer]*shown{}},
 	}
 	r.tokens = newTokenWay(r)
 	r.ways = append(r.ways, r.tokens, sessionWay{r})

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -336,5 +337,36 @@ func TestProxyThatNobodyHasNamed(t *testing.T) {
 		if code, said := get("/alerts", http.Header{"Accept": {"application/json"}, identity: {"anna"}}); code != http.StatusUnauthorized {
 			t.Errorf("%s: %d %s", identity, code, said)
 		}
+	}
+}
+
+// Where the kernel says who calls, failures count for that user of the machine, and not for all who have the same address.
+func TestFailuresOfUsersOfThisMachine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.add("ann", good, Viewer)
+	sign := func(ctx context.Context, name string) int {
+		t.Helper()
+		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/sign-in", strings.NewReader(url.Values{"name": {name}, "password": {good}}.Encode()))
+		request.Host, request.RemoteAddr = "localhost:8003", "127.0.0.1:4711"
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, request)
+		return w.Code
+	}
+	known := r.connection(t, "tcp")
+	for range freeFailures {
+		if code := sign(known, "nobody"); code != http.StatusUnauthorized {
+			t.Fatalf("a failure is answered with %d", code)
+		}
+	}
+	if code := sign(known, "ann"); code != http.StatusTooManyRequests {
+		t.Errorf("the user who failed does not wait: %d", code)
+	}
+	if code := sign(r.connection(t, "unix"), "ann"); code != http.StatusTooManyRequests {
+		t.Errorf("the user who failed does not wait at another connection: %d", code)
+	}
+	if code := sign(t.Context(), "ann"); code != http.StatusSeeOther {
+		t.Errorf("somebody else at the same address waits: %d", code)
 	}
 }
