@@ -74,6 +74,8 @@ type Config struct {
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Refused records a refusal that anybody can cause as often as he likes, and does not wait. nil: nobody is told.
 	Refused func(e *ledger.Entry)
+	// Known reports whether a machine that is known now is in a scope, or none is known at all. nil: nobody knows machines here.
+	Known func(auth.Scope) bool
 	// Revoke ends the open sockets of principals for whom is returns true.
 	Revoke func(is func(auth.Principal) bool)
 }

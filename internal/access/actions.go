@@ -212,7 +212,7 @@ func tellUser(done string) func(*contract.User) string {
 		if u.Disabled {
 			text += ", disabled"
 		}
-		return text
+		return text + warned(u.Warning)
 	}
 }
 
@@ -239,13 +239,21 @@ func tellAddedToken(t *contract.AddedToken) string {
 	}
 	what := "Token " + t.ID + " (" + t.Title + "): access " + t.Access + ", " + ends + ". Nothing shows it again:\n"
 	if t.Path == "" {
-		return what + t.Value
+		return what + t.Value + warned(t.Warning)
 	}
 	separator := "?"
 	if strings.Contains(t.Path, "?") {
 		separator = "&"
 	}
-	return what + t.Path + separator + "token=" + t.Value
+	return what + t.Path + separator + "token=" + t.Value + warned(t.Warning)
+}
+
+// warned is a warning on a line of its own, if there is one.
+func warned(warning string) string {
+	if warning == "" {
+		return ""
+	}
+	return "\nWarning: " + warning + "."
 }
 
 // local is a time of an answer for people at this machine.

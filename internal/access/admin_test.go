@@ -388,6 +388,45 @@ func TestWhoseItIs(t *testing.T) {
 	}
 }
 
+// A scope that no machine has is warned of: it may be a typing error.
+func TestUnmatchedScopes(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, func(cfg *Config) {
+		cfg.Known = func(s auth.Scope) bool {
+			return s.Has(auth.Machine{Node: "ada", Labels: map[string]string{"rack": "r12"}})
+		}
+	})
+	root := auth.LocalOwner()
+	text := func(s string) *string { return &s }
+	for i, tt := range []struct{ scope, sees, warns string }{
+		{"", "", ""}, {"node:ada", "label:rack=r12", ""}, {"", "node:adda,node:ada", ""}, {"", "node:adda", `"node:adda", so nothing`}, {"label:rack=r21", "", `"label:rack=r21", so the role`},
+	} {
+		name := fmt.Sprint("user", i)
+		added := must[contract.AddedUser](o, root, "addUser", "", contract.UserRequest{Name: name, Scope: tt.scope, Sees: tt.sees})
+		must[contract.User](o, root, "changeUser", name, contract.UserChange{Scope: text(""), Sees: text("")})
+		changed := must[contract.User](o, root, "changeUser", name, contract.UserChange{Scope: &tt.scope, Sees: &tt.sees})
+		for what, got := range map[string]string{"added": added.Warning, "changed": changed.Warning} {
+			if (got != "") != (tt.warns != "") || !strings.Contains(got, tt.warns) {
+				t.Errorf("%q %q, %s: it warns %q", tt.scope, tt.sees, what, got)
+			}
+		}
+		if told := tellAddedUser(&added); strings.Contains(told, "\nWarning: ") != (tt.warns != "") {
+			t.Errorf("people are told %q", told)
+		}
+	}
+	for scope, warns := range map[string]bool{"": false, "node:ada": false, "node:adda": true} {
+		made := must[contract.AddedToken](o, root, "addToken", "", contract.TokenRequest{Title: "for " + scope, Scope: scope})
+		if (made.Warning != "") != warns || strings.Contains(tellAddedToken(&made), "Warning: ") != warns {
+			t.Errorf("a token for %q: it warns %q", scope, made.Warning)
+		}
+	}
+	for _, note := range o.notes {
+		if text, err := json.Marshal(note.After); err != nil || bytes.Contains(text, []byte("warning")) {
+			t.Errorf("the audit has %s %v", text, err)
+		}
+	}
+}
+
 // Somebody who can sign in can always administer gpuwhy, unless the owner of the machine decides otherwise.
 func TestLastAdministrator(t *testing.T) {
 	t.Parallel()

@@ -39,7 +39,7 @@ type Probe struct {
 // NewProbe makes it.
 func NewProbe(m Monitor, f *insight.Fleet) Probe {
 	sampledAt, source := m.head(f)
-	return Probe{Status: string(f.Nodes().Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: sampledAt}
+	return Probe{Status: string(f.Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: sampledAt}
 }
 
 // MonitorHealth answers GET /api/health and GET /health/detailed.
