@@ -30,6 +30,8 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// NoCommands says that no command line is kept here (--show-commands none), so there is none to show.
+	NoCommands bool
 	// PlainSignIn takes passwords also where others on the network could read them.
 	PlainSignIn bool
 	// Notice is what every page says of who may do what here; nil: nothing.
@@ -78,6 +80,8 @@ type Config struct {
 	Known func(auth.Scope) bool
 	// Revoke ends the open sockets of principals for whom is returns true.
 	Revoke func(is func(auth.Principal) bool)
+	// Reopen ends the open sockets of principals who see other things from now on, and may connect again.
+	Reopen func(is func(auth.Principal) bool)
 }
 
 // A Room decides who makes a request.
@@ -191,12 +195,13 @@ func (r *Room) warning() (*gpu.Advice, time.Time) {
 	return nil, time.Time{}
 }
 
-// Notices are what every page says of who may do what here.
-func (r *Room) Notices() (all []gpu.Advice) {
+// Notices are what every page says to somebody of who may do what here. Only those who administer gpuwhy learn how it is set up in the wrong way:
+// the warning may name a user of the machine, who can cause it at will.
+func (r *Room) Notices(who *auth.Principal) (all []gpu.Advice) {
 	if r.cfg.Notice != nil {
 		all = append(all, *r.cfg.Notice)
 	}
-	if warning, _ := r.warning(); warning != nil {
+	if warning, _ := r.warning(); warning != nil && who.MayOnAll(auth.Administer) {
 		all = append(all, *warning)
 	}
 	return all
@@ -247,7 +252,7 @@ func (r *Room) Health() map[string]contract.Part {
 		health = health.Failed(t.Err, t.Since)
 	} else if warning, since := r.warning(); warning != nil {
 		health = health.Failed(warning, since)
-		health.State = state
+		health.State, health.Discreet = state, "gpuwhy is set up in a way that it warns of: administrators and the owner of the machine see on each page what it is."
 	}
 	return map[string]contract.Part{"access": health}
 }

@@ -32,6 +32,8 @@ type office struct {
 	records []*action.Record
 	notes   []action.Outcome
 	ended   []func(auth.Principal) bool // whose sockets were to end
+
+	reopened []func(auth.Principal) bool // and who may open them again
 }
 
 // Begin implements [action.Audit].
@@ -55,6 +57,7 @@ func newOffice(t *testing.T, change ...func(*Config)) *office {
 		Host:    part.Host{Clock: clock.Of(func() time.Time { return o.now }, func() time.Duration { return time.Since(begun) + o.now.Sub(begun) }), Log: slog.New(slog.NewTextHandler(&o.log, nil))},
 		Options: Options{Ledger: l}, Address: serve.Address{BasePath: "/gpus/"}, Audit: func(context.Context, *ledger.Entry) error { return nil },
 		Revoke: func(is func(auth.Principal) bool) { o.ended = append(o.ended, is) },
+		Reopen: func(is func(auth.Principal) bool) { o.reopened = append(o.reopened, is) },
 	}
 	for _, c := range change {
 		c(&cfg)

@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/access/proxy"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
@@ -368,5 +370,39 @@ func TestFailuresOfUsersOfThisMachine(t *testing.T) {
 	}
 	if code := sign(t.Context(), "ann"); code != http.StatusSeeOther {
 		t.Errorf("somebody else at the same address waits: %d", code)
+	}
+}
+
+// miswired is a way that is set up in the wrong way by a user of the machine.
+type miswired struct{ spy }
+
+// Warning implements warner.
+func (*miswired) Warning() (*gpu.Advice, time.Time) {
+	return &gpu.Advice{What: "mallory passes on requests", Try: "name the proxy"}, time.Now()
+}
+
+// Only those who administer gpuwhy learn what is set up in the wrong way; others read in health that there is something.
+func TestWhoIsWarned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(cfg *Config) { cfg.Ways = append(cfg.Ways, new(miswired)) })
+	owner := auth.LocalOwner()
+	near := owner
+	near.Scope = "node:near"
+	for name, tt := range map[string]struct {
+		who  auth.Principal
+		want int
+	}{
+		"the owner": {owner, 1}, "an administrator of one machine": {near, 0}, "a viewer": {auth.Principal{Access: auth.Read, Audience: auth.Everything}, 0},
+	} {
+		if got := r.Notices(&tt.who); len(got) != tt.want {
+			t.Errorf("%s reads %v", name, got)
+		}
+	}
+	parts := r.Health()
+	if whole := parts["access"].LastError; whole == nil || !strings.Contains(*whole, "mallory") {
+		t.Errorf("administrators read %v in health", whole)
+	}
+	if some := contract.Discreet(parts)["access"].LastError; some == nil || *some == "" || strings.Contains(*some, "mallory") {
+		t.Errorf("others read %v in health", some)
 	}
 }

@@ -80,6 +80,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 			defer r.mu.Unlock()
 			r.sockets = slices.DeleteFunc(r.sockets, is)
 		},
+		Reopen: func(func(auth.Principal) bool) {},
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -789,6 +790,7 @@ func TestFewSessions(t *testing.T) {
 	id := r.add("ann", good, Viewer)
 	var first *visitor
 	for range mostSessions + 1 {
+		r.later += changeEvery
 		request := httptest.NewRequest(http.MethodPost, "/sign-in", nil)
 		w := httptest.NewRecorder()
 		if err := r.beginSession(w, request, id, auth.Provider); err != nil {

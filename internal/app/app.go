@@ -181,7 +181,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	if opt.Access != nil {
 		recorded := audit.New(audit.Config{Host: host, Options: opt.Audit, Ledger: opt.Access.Ledger, Read: a.settings})
 		a.parts = append(a.parts, recorded, access.New(access.Config{
-			Host: host, Options: *opt.Access, Address: opt.Address, Audit: recorded.Append, Refused: recorded.Refused, Revoke: a.Hub.Revoke, Known: a.known,
+			Host: host, Options: *opt.Access, Address: opt.Address, Audit: recorded.Append, Refused: recorded.Refused, Revoke: a.Hub.Revoke, Reopen: a.Hub.Reopen, Known: a.known,
 		}))
 		if ln := opt.Access.Control; ln != nil {
 			a.parts = append(a.parts, &controlled{ln, strings.TrimSuffix(opt.BasePath, "/"), a.Handler, log})
