@@ -582,8 +582,8 @@ func (h *Hub) enter(v *viewer, stands *standing, events []announcement) bool {
 	switch {
 	case h.farewell != nil:
 		v.end(*h.farewell)
-	case v.denied:
-		v.end(revoked)
+	case v.denied != nil:
+		v.end(*v.denied)
 	}
 	const later = time.Hour // its time is set when it is used
 	v.pinging = time.AfterFunc(later, v.pingIsDue)

@@ -83,16 +83,23 @@ func (h *Hub) arrive(v *viewer) {
 
 // Revoke closes the connections of principals for which is returns true, with close code 1008, including connections in the handshake. The
 // caller must have made sure that such a principal can't connect again.
-func (h *Hub) Revoke(is func(auth.Principal) bool) {
+func (h *Hub) Revoke(is func(auth.Principal) bool) { h.dismiss(is, revoked) }
+
+// Reopen is Revoke for principals who see other things from now on, and may connect again, with close code 1012.
+func (h *Hub) Reopen(is func(auth.Principal) bool) { h.dismiss(is, reopened) }
+
+func (h *Hub) dismiss(is func(auth.Principal) bool, bye goodbye) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for v := range h.viewers {
 		if is(v.mail.who) {
-			v.end(revoked)
+			v.end(bye)
 		}
 	}
 	for v := range h.arriving {
-		v.denied = v.denied || is(v.mail.who)
+		if v.denied == nil && is(v.mail.who) {
+			v.denied = &bye
+		}
 	}
 }
 

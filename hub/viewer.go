@@ -34,7 +34,7 @@ type viewer struct {
 	conn   *websocket.Conn
 	remote string
 	hears  bool          // counted among the connections that get updates; guarded by the hub's mu
-	denied bool          // its principal was revoked during the handshake; guarded by the hub's mu
+	denied *goodbye      // why it was to end during the handshake; nil: it was not; guarded by the hub's mu
 	limits limits        // only for the reader
 	in     bytes.Buffer  // only for the reader
 	slots  chan struct{} // one is taken for each request that waits for its reply
@@ -92,8 +92,12 @@ var (
 	slow         = goodbye{"slow", websocket.StatusTryAgainLater, "a message was not read in time; connect again"}
 	notAnswering = goodbye{"not_answering", websocket.StatusTryAgainLater, "a ping was not answered in time; connect again"}
 	revoked      = goodbye{"revoked", websocket.StatusPolicyViolation, "you may no longer view this"}
+	reopened     = goodbye{"reopened", websocket.StatusServiceRestart, "what you see has changed; connect again"}
 	failed       = goodbye{"failed", websocket.StatusInternalError, "the status can't be encoded: see gpuwhy's log"}
 )
+
+// withdraws reports whether the rest of a message is not for the client any more.
+func (g goodbye) withdraws() bool { return g == revoked || g == reopened }
 
 // level returns the level at which the end is logged.
 func (g goodbye) level() slog.Level {
@@ -135,7 +139,7 @@ func (v *viewer) end(bye goodbye) {
 		v.hub.gone.Go(func() {
 			defer close(v.said)
 			timeout := closeTimeout
-			if bye == revoked {
+			if bye.withdraws() {
 				timeout = revokeTimeout
 				if !v.wire.rests(frameTimeout) {
 					v.cut() // the rest of a message is not for the client any more
@@ -151,7 +155,7 @@ func (v *viewer) end(bye goodbye) {
 
 // cut breaks the connection without a goodbye. It is called after end.
 func (v *viewer) cut() {
-	if v.bye == revoked {
+	if v.bye.withdraws() {
 		v.wire.drop()
 	}
 	_ = v.wire.Close() // it may be closed already

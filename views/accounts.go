@@ -79,7 +79,7 @@ func NewUsersPage(in AccountsInput, users *contract.Users) UsersPage {
 	for i := range users.Users {
 		u := &users.Users[i]
 		p.Rows = append(p.Rows, AccountRow{
-			User: *u, ID: "user-" + strconv.Itoa(i), Where: cmp.Or(scopeText(u.Scope), "all machines"), Sight: cmp.Or(scopeText(u.Sees), "all machines"), Ways: strings.Join(u.Ways, ", "),
+			User: *u, ID: "user-" + strconv.Itoa(i), Where: in.machines(u.Scope), Sight: in.machines(u.Sees), Ways: strings.Join(u.Ways, ", "),
 			State: either(u.Disabled, "Disabled", ""), Path: in.BasePath + "api/users/" + escaped(u.Name),
 		})
 	}
@@ -110,12 +110,12 @@ func NewTokensPage(in AccountsInput, tokens *contract.Tokens) TokensPage {
 	p := TokensPage{AccountsPage: newAccountsPage(&in, "Tokens")}
 	for i := range tokens.Tokens {
 		t := &tokens.Tokens[i]
-		all := "all machines"
-		if t.User != "" { // which may see some only
-			all = "all machines of the account"
+		where := in.machines(t.Scope)
+		if t.Scope == "" && t.User != "" { // which may see some only
+			where = "all machines of the account"
 		}
 		p.Rows = append(p.Rows, TokenRow{
-			Token: *t, Where: cmp.Or(clean(t.Path, longestName), scopeText(t.Scope), all), Expires: instant(t.Expires), Used: instant(t.LastUsed),
+			Token: *t, Where: cmp.Or(clean(t.Path, longestName), where), Expires: instant(t.Expires), Used: instant(t.LastUsed),
 			Path: in.BasePath + "api/tokens/" + escaped(t.ID),
 		})
 	}
@@ -204,6 +204,14 @@ func NewLinkMade(in AccountsInput, made *contract.AddedUser, link string) Secret
 // Render writes the whole page as HTML.
 func (p SecretPage) Render(ctx context.Context, w io.Writer) error {
 	return document(p.head(), secretBody(p)).Render(ctx, w)
+}
+
+// machines are those of a scope in words, and whether none of them is known now.
+func (in *Input) machines(scope string) string {
+	if scope == "" {
+		return "all machines"
+	}
+	return scopeText(scope) + either(len(in.Fleet.Moments()) > 0 && !in.Fleet.Has(auth.Scope(scope)), " (none is known now)", "")
 }
 
 // scopeText is a scope in words; empty for all machines.

@@ -50,7 +50,7 @@ func newAlertLine(in *Input, problems int) AlertLine {
 			known++
 		}
 	}
-	switch status := in.Nodes.Status(); {
+	switch status := in.status(); {
 	case len(open) > 0:
 		l.Item, l.Quiet = newAlertItem(&open[0], in, in.formsOn()), ""
 	case status == gpu.StatusStarting:

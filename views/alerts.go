@@ -226,7 +226,7 @@ func (p AlertsPage) Render(ctx context.Context, w io.Writer) error {
 
 // needs says what needs attention, or that nothing does, or that this is unknown.
 func (in *AlertsInput) needs(open []alert.Alert) string {
-	status := in.Nodes.Status()
+	status := in.status()
 	switch {
 	case len(open) > 0:
 		return in.summary(open)

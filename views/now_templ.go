@@ -78,7 +78,7 @@ func now(p Page) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = waiting(len(p.in.Nodes) > 0).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = waiting(len(p.in.Nodes) > 0 || p.in.Fleet.Unseen()).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

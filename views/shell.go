@@ -38,7 +38,7 @@ type Link struct{ Path, Label string }
 // shell returns the shell of the page named current.
 func (in *Input) shell(current string) Shell {
 	s := Shell{in: in, Current: current, Status: "live", Lasting: lasting[current]}
-	switch in.Nodes.Status() {
+	switch in.status() {
 	case gpu.StatusStarting:
 		s.Status = "starting"
 	case gpu.StatusNoGPU:
@@ -64,6 +64,14 @@ func (in *Input) shell(current string) Shell {
 	}
 	page("About", "about", "info").Wide = true
 	return s
+}
+
+// status sums up what the page is about.
+func (in *Input) status() gpu.Status {
+	if in.Fleet.Unseen() {
+		return in.Fleet.Status()
+	}
+	return in.Nodes.Status()
 }
 
 // accessPages returns the pages about who may do what that whoever looks can use. It alone decides who finds them.

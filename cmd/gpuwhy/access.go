@@ -21,6 +21,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/certs"
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
+	"github.com/gpuwhy/gpuwhy/sampler/host"
 )
 
 // accessFlags say who gets in.
@@ -189,9 +190,21 @@ func (f *programFlags) checkAdmission(ctx context.Context) error {
 	return errors.Join(err, accounts.Close())
 }
 
+// checkAccounts returns what is wrong with the file of accounts, if there is one: gpuwhy would start, and let nobody in whom it has to look up. It
+// changes nothing.
+func (f *programFlags) checkAccounts(ctx context.Context) error {
+	file := filepath.Join(f.StateDir, accountsFile)
+	if _, err := os.Lstat(file); f.Accounts != "" || f.StateDir == "" || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	accounts := &ledger.Later{Open: func(ctx context.Context) (ledger.Ledger, error) { return ledger.Look(ctx, file) }}
+	_, err := accounts.List(ctx, "user", "")
+	return errors.Join(err, accounts.Close())
+}
+
 // newAccess opens the accounts, and decides who gets in without one.
 func (env *environment) newAccess(d *daemon, r role) (_ *access.Options, a admission, err error) {
-	o := &access.Options{Ledger: d.newLedger(env.log), PublicURL: d.PublicURL, Providers: d.providers, Proxy: d.proxied, PlainSignIn: d.AllowPlainSignIn}
+	o := &access.Options{Ledger: d.newLedger(env.log), PublicURL: d.PublicURL, Providers: d.providers, Proxy: d.proxied, PlainSignIn: d.AllowPlainSignIn, NoCommands: host.ShowCommands(d.ShowCommands) == host.ShowNone}
 	if r.page {
 		if a, err = d.admit(env.ctx, o.Ledger); err != nil {
 			return nil, a, errors.Join(err, o.Close())

@@ -49,6 +49,7 @@ func (env *environment) checkServe(c *serveFlags) (notes []string, err error) {
 	if err := c.checkAdmission(env.ctx); err != nil {
 		return nil, err
 	}
+	note(c.checkAccounts(env.ctx))
 	in, err := c.target().inputs(silent)
 	if err != nil {
 		return nil, err

@@ -30,6 +30,8 @@ type Options struct {
 	Ledger ledger.Ledger
 	// Open is what everybody may do without signing in; 0: nothing.
 	Open auth.Access
+	// NoCommands says that no command line is kept here (--show-commands none), so there is none to show.
+	NoCommands bool
 	// PlainSignIn takes passwords also where others on the network could read them.
 	PlainSignIn bool
 	// Notice is what every page says of who may do what here; nil: nothing.
@@ -74,8 +76,12 @@ type Config struct {
 	Audit func(ctx context.Context, e *ledger.Entry) error
 	// Refused records a refusal that anybody can cause as often as he likes, and does not wait. nil: nobody is told.
 	Refused func(e *ledger.Entry)
+	// Known reports whether a machine that is known now is in a scope, or none is known at all. nil: nobody knows machines here.
+	Known func(auth.Scope) bool
 	// Revoke ends the open sockets of principals for whom is returns true.
 	Revoke func(is func(auth.Principal) bool)
+	// Reopen ends the open sockets of principals who see other things from now on, and may connect again.
+	Reopen func(is func(auth.Principal) bool)
 }
 
 // A Room decides who makes a request.
@@ -93,6 +99,7 @@ type Room struct {
 	uses     uses
 	begun    *beginnings
 	changes  *pace[string] // of people's own, by who they are
+	arrivals *pace[string] // sign-ins that succeeded, by user
 	showing  showing
 	accounts struct { // whether there is a user, when the ledger was asked last
 		sync.Mutex
@@ -113,7 +120,7 @@ func New(cfg Config) *Room {
 	r := &Room{
 		cfg: cfg, log: cfg.Log.With("part", "access"), ledger: view, keyed: make(chan struct{}, 1), base: strings.TrimRight(cfg.Address.BasePath, "/"),
 		manager: newManager(view), hasher: newHasher(), uses: uses{sessions: map[string]bool{}}, begun: newBeginnings(),
-		changes: newPace[string](rate.Every(changeEvery), changeBurst), showing: showing{now: map[viewer]*shown{}},
+		changes: newPace[string](rate.Every(changeEvery), changeBurst), arrivals: newPace[string](rate.Every(changeEvery), changeBurst), showing: showing{now: map[viewer]*shown{}},
 	}
 	r.tokens = newTokenWay(r)
 	r.ways = append(r.ways, r.tokens, sessionWay{r})
@@ -188,12 +195,13 @@ func (r *Room) warning() (*gpu.Advice, time.Time) {
 	return nil, time.Time{}
 }
 
-// Notices are what every page says of who may do what here.
-func (r *Room) Notices() (all []gpu.Advice) {
+// Notices are what every page says to somebody of who may do what here. Only those who administer gpuwhy learn how it is set up in the wrong way:
+// the warning may name a user of the machine, who can cause it at will.
+func (r *Room) Notices(who *auth.Principal) (all []gpu.Advice) {
 	if r.cfg.Notice != nil {
 		all = append(all, *r.cfg.Notice)
 	}
-	if warning, _ := r.warning(); warning != nil {
+	if warning, _ := r.warning(); warning != nil && who.MayOnAll(auth.Administer) {
 		all = append(all, *warning)
 	}
 	return all
@@ -244,7 +252,7 @@ func (r *Room) Health() map[string]contract.Part {
 		health = health.Failed(t.Err, t.Since)
 	} else if warning, since := r.warning(); warning != nil {
 		health = health.Failed(warning, since)
-		health.State = state
+		health.State, health.Discreet = state, "gpuwhy is set up in a way that it warns of: administrators and the owner of the machine see on each page what it is."
 	}
 	return map[string]contract.Part{"access": health}
 }

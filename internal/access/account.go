@@ -99,6 +99,12 @@ func (u *User) principal(id string, way auth.Way, address, key string) auth.Prin
 	}
 }
 
+// administersAll reports whether the user is an administrator of all machines.
+func (u *User) administersAll() bool {
+	who := u.principal("", "", "", "")
+	return who.MayOnAll(auth.Administer)
+}
+
 // vouchedElsewhere reports whether a provider vouches for the user, and another way would get around it: whoever the provider no longer lets
 // in must not come in with a password either.
 func (u *User) vouchedElsewhere(way auth.Way) bool { return u.Provider != "" && way != auth.Provider }

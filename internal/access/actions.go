@@ -21,9 +21,9 @@ var (
 
 // The refusals.
 var (
-	noUser    = &action.Refusal{Code: "no_user", Status: http.StatusNotFound, What: "there is no account with this name", Try: "see /api/users for the names"}
-	noToken   = &action.Refusal{Code: "no_token", Status: http.StatusNotFound, What: "there is no such token", Try: "see /api/tokens for their IDs"}
-	noSession = &action.Refusal{Code: "no_session", Status: http.StatusNotFound, What: "there is no such session", Try: "see /api/sessions for their IDs"}
+	noUser    = &action.Refusal{Code: "no_user", Status: http.StatusNotFound, What: "there is no account with this name", Try: "gpuwhy user list and the page /users have the names"}
+	noToken   = &action.Refusal{Code: "no_token", Status: http.StatusNotFound, What: "there is no such token", Try: "gpuwhy token list and the page /tokens have their IDs"}
+	noSession = &action.Refusal{Code: "no_session", Status: http.StatusNotFound, What: "there is no such session", Try: "gpuwhy session list and the page /sessions have their IDs"}
 
 	userTaken  = &action.Refusal{Code: "user_taken", Status: http.StatusConflict, Field: "name", What: "is that of another account", Try: "choose another name"}
 	titleTaken = &action.Refusal{Code: "title_taken", Status: http.StatusConflict, Field: "title", What: "is that of another token", Try: "choose another title, or remove the other token first"}
@@ -151,7 +151,7 @@ func (s *AdminSite) Actions() []action.Action {
 				Text: "For an hour, whoever asks sees the command lines of all people's processes whole, in the session or with the token of the request, without " +
 					"secrets. Only machines that this gpuwhy itself reads have them, unless --show-commands is none. Each time is in the audit.",
 				Answer:  answers("Until when they are shown.", contract.ShownCommands{}),
-				Refuses: []action.Refused{{Refusal: nobodyShown, Means: "gpuwhy can't tell the caller apart from others."}},
+				Refuses: []action.Refused{{Refusal: nobodyShown, Means: "gpuwhy can't tell the caller apart from others."}, {Refusal: noneShown, Means: "gpuwhy keeps no command lines."}},
 			},
 		},
 		{
@@ -212,7 +212,7 @@ func tellUser(done string) func(*contract.User) string {
 		if u.Disabled {
 			text += ", disabled"
 		}
-		return text
+		return text + warned(u.Warning)
 	}
 }
 
@@ -239,13 +239,21 @@ func tellAddedToken(t *contract.AddedToken) string {
 	}
 	what := "Token " + t.ID + " (" + t.Title + "): access " + t.Access + ", " + ends + ". Nothing shows it again:\n"
 	if t.Path == "" {
-		return what + t.Value
+		return what + t.Value + warned(t.Warning)
 	}
 	separator := "?"
 	if strings.Contains(t.Path, "?") {
 		separator = "&"
 	}
-	return what + t.Path + separator + "token=" + t.Value
+	return what + t.Path + separator + "token=" + t.Value + warned(t.Warning)
+}
+
+// warned is a warning on a line of its own, if there is one.
+func warned(warning string) string {
+	if warning == "" {
+		return ""
+	}
+	return "\nWarning: " + warning + "."
 }
 
 // local is a time of an answer for people at this machine.

@@ -106,6 +106,7 @@ func (r *Room) addUser(ctx context.Context, c *action.Call, ask contract.UserReq
 	}
 	answer := contract.AddedUser{User: newUser(made, holdings{})}
 	c.Note(nil, answer.User)
+	answer.Warning = r.unmatched(scope, sees)
 	if ask.Password == "" {
 		err = r.addLink(ctx, made.ID, &answer)
 	}
@@ -170,7 +171,21 @@ func (r *Room) changeUser(ctx context.Context, c *action.Call, ask contract.User
 	r.endConnections(found.ID, held)
 	after := newUser(&changed, held)
 	c.Note(before, after)
+	after.Warning = r.unmatched(changed.Value.Scope, changed.Value.Sees)
 	return after, nil
+}
+
+// unmatched warns of a scope that no machine is in that is known now, which may be a typing error; empty if there is nothing to warn of.
+func (r *Room) unmatched(scope, sees auth.Scope) string {
+	switch {
+	case r.cfg.Known == nil:
+		return ""
+	case !r.cfg.Known(sees):
+		return "no machine that is known now is one of " + strconv.Quote(string(sees)) + ", so nothing is seen until one is"
+	case !r.cfg.Known(scope):
+		return "no machine that is known now is one of " + strconv.Quote(string(scope)) + ", so the role holds nowhere until one is"
+	}
+	return ""
 }
 
 // change makes a change of an account.
@@ -422,6 +437,7 @@ func (r *Room) addToken(ctx context.Context, c *action.Call, ask contract.TokenR
 	}
 	answer := contract.AddedToken{Token: newToken(token, name), Value: value}
 	c.Note(nil, answer.Token)
+	answer.Warning = r.unmatched("", token.Value.Scope)
 	return answer, nil
 }
 

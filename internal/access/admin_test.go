@@ -32,6 +32,8 @@ type office struct {
 	records []*action.Record
 	notes   []action.Outcome
 	ended   []func(auth.Principal) bool // whose sockets were to end
+
+	reopened []func(auth.Principal) bool // and who may open them again
 }
 
 // Begin implements [action.Audit].
@@ -55,6 +57,7 @@ func newOffice(t *testing.T, change ...func(*Config)) *office {
 		Host:    part.Host{Clock: clock.Of(func() time.Time { return o.now }, func() time.Duration { return time.Since(begun) + o.now.Sub(begun) }), Log: slog.New(slog.NewTextHandler(&o.log, nil))},
 		Options: Options{Ledger: l}, Address: serve.Address{BasePath: "/gpus/"}, Audit: func(context.Context, *ledger.Entry) error { return nil },
 		Revoke: func(is func(auth.Principal) bool) { o.ended = append(o.ended, is) },
+		Reopen: func(is func(auth.Principal) bool) { o.reopened = append(o.reopened, is) },
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -384,6 +387,45 @@ func TestWhoseItIs(t *testing.T) {
 		}
 		if seen := len(own.Tokens); (who.Name == "anyone" || who.Name == "dora") != (seen == 0) {
 			t.Errorf("%s sees %d tokens", who.Name, seen)
+		}
+	}
+}
+
+// A scope that no machine has is warned of: it may be a typing error.
+func TestUnmatchedScopes(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, func(cfg *Config) {
+		cfg.Known = func(s auth.Scope) bool {
+			return s.Has(auth.Machine{Node: "ada", Labels: map[string]string{"rack": "r12"}})
+		}
+	})
+	root := auth.LocalOwner()
+	text := func(s string) *string { return &s }
+	for i, tt := range []struct{ scope, sees, warns string }{
+		{"", "", ""}, {"node:ada", "label:rack=r12", ""}, {"", "node:adda,node:ada", ""}, {"", "node:adda", `"node:adda", so nothing`}, {"label:rack=r21", "", `"label:rack=r21", so the role`},
+	} {
+		name := fmt.Sprint("user", i)
+		added := must[contract.AddedUser](o, root, "addUser", "", contract.UserRequest{Name: name, Scope: tt.scope, Sees: tt.sees})
+		must[contract.User](o, root, "changeUser", name, contract.UserChange{Scope: text(""), Sees: text("")})
+		changed := must[contract.User](o, root, "changeUser", name, contract.UserChange{Scope: &tt.scope, Sees: &tt.sees})
+		for what, got := range map[string]string{"added": added.Warning, "changed": changed.Warning} {
+			if (got != "") != (tt.warns != "") || !strings.Contains(got, tt.warns) {
+				t.Errorf("%q %q, %s: it warns %q", tt.scope, tt.sees, what, got)
+			}
+		}
+		if told := tellAddedUser(&added); strings.Contains(told, "\nWarning: ") != (tt.warns != "") {
+			t.Errorf("people are told %q", told)
+		}
+	}
+	for scope, warns := range map[string]bool{"": false, "node:ada": false, "node:adda": true} {
+		made := must[contract.AddedToken](o, root, "addToken", "", contract.TokenRequest{Title: "for " + scope, Scope: scope})
+		if (made.Warning != "") != warns || strings.Contains(tellAddedToken(&made), "Warning: ") != warns {
+			t.Errorf("a token for %q: it warns %q", scope, made.Warning)
+		}
+	}
+	for _, note := range o.notes {
+		if text, err := json.Marshal(note.After); err != nil || bytes.Contains(text, []byte("warning")) {
+			t.Errorf("the audit has %s %v", text, err)
 		}
 	}
 }

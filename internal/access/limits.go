@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
+	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/action"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
@@ -65,12 +65,22 @@ func place(kind, of string) string {
 
 // addressBudget is the ID of the count of failures of a request's address.
 func (r *Room) addressBudget(request *http.Request) string {
-	return place("address", r.household(request).String())
+	return place("address", r.household(request))
 }
 
-// household is which client a request comes from.
-func (r *Room) household(request *http.Request) netip.Prefix {
-	return serve.Household(r.cfg.Address.TrustedProxies.Client(request))
+// household is which client a request comes from: where it is and, if the kernel knows, which user of this machine it is. All of them have the
+// same address.
+func (r *Room) household(request *http.Request) string {
+	where := serve.Household(r.cfg.Address.TrustedProxies.Client(request)).String()
+	end := peer.FromContext(request.Context())
+	if end == nil || !end.Unix() && !end.Loopback() || r.cfg.Address.TrustedProxies.Trusts(request) {
+		return where
+	}
+	uid, err := end.UID()
+	if err != nil {
+		return where // nobody knows who it is, so it is counted with all whom nobody knows
+	}
+	return fmt.Sprint(where, " uid:", uid)
 }
 
 const (
@@ -113,18 +123,26 @@ func (p *pace[K]) allow(who K, now time.Time) bool {
 	return own.AllowN(now, 1)
 }
 
+// spent reports whether somebody may not do it now. It is no use.
+func (p *pace[K]) spent(who K, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := p.own[who]
+	return own != nil && own.TokensAt(now) < 1
+}
+
 // beginnings limit how often people begin to sign in in a way that takes two steps. Many goroutines may call it.
 type beginnings struct {
 	all *rate.Limiter
-	own *pace[netip.Prefix]
+	own *pace[string] // by household
 }
 
 func newBeginnings() *beginnings {
-	return &beginnings{all: rate.NewLimiter(beginRate, beginBurst), own: newPace[netip.Prefix](ownRate, ownBurst)}
+	return &beginnings{all: rate.NewLimiter(beginRate, beginBurst), own: newPace[string](ownRate, ownBurst)}
 }
 
 // allow reports whether a client may begin.
-func (b *beginnings) allow(client netip.Prefix) bool {
+func (b *beginnings) allow(client string) bool {
 	return b.own.allow(client, time.Now()) && b.all.Allow()
 }
 
@@ -147,6 +165,24 @@ func (r *Room) paced(who *auth.Principal) error {
 		return nil
 	}
 	return tooFast
+}
+
+var errOften = serve.Refuse(http.StatusTooManyRequests, "you have signed in too often in a short time",
+	"go on in a browser that is signed in, or try again in a minute; after the first 30 times, once a minute is possible").RetryAfter(strconv.Itoa(int(changeEvery.Seconds())))
+
+// arrives refuses a sign-in of a user who has proven who it is, if it comes too soon after others: each is in the audit. Nobody else can use up the
+// user's sign-ins, since failures do not count here, and sessions that have begun go on. As with changes, administrators of all machines are not
+// limited.
+func (r *Room) arrives(request *http.Request, user *row[User]) error {
+	if user.Value.administersAll() || r.arrivals.allow(user.ID, r.cfg.Clock.Now()) {
+		return nil
+	}
+	return r.refused(request, "signIn", errOften)
+}
+
+// waits reports whether arrives would refuse a sign-in of the user now, for ways that use up something before.
+func (r *Room) waits(user *row[User]) bool {
+	return !user.Value.administersAll() && r.arrivals.spent(user.ID, r.cfg.Clock.Now())
 }
 
 // budgets are the IDs of the counts of failures that an attempt to sign in belongs to: those of the address and of the name, or that of the

@@ -409,6 +409,9 @@ func (r *Room) codeSignIn(request *http.Request, name, code string) (*row[User],
 			if !equal(one, hash) {
 				continue
 			}
+			if r.waits(user) { // the code stays
+				return false, r.refused(request, "signIn", errOften)
+			}
 			has.Value.Hashes = append(has.Value.Hashes[:i:i], has.Value.Hashes[i+1:]...)
 			change, err := codes.put(has)
 			if err != nil {

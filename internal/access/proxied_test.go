@@ -7,16 +7,19 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpuwhy/gpuwhy/gpu"
 	"github.com/gpuwhy/gpuwhy/internal/access/ledger"
 	"github.com/gpuwhy/gpuwhy/internal/access/peer"
 	"github.com/gpuwhy/gpuwhy/internal/access/proxy"
 	"github.com/gpuwhy/gpuwhy/internal/auth"
+	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/serve"
 )
 
@@ -336,5 +339,70 @@ func TestProxyThatNobodyHasNamed(t *testing.T) {
 		if code, said := get("/alerts", http.Header{"Accept": {"application/json"}, identity: {"anna"}}); code != http.StatusUnauthorized {
 			t.Errorf("%s: %d %s", identity, code, said)
 		}
+	}
+}
+
+// Where the kernel says who calls, failures count for that user of the machine, and not for all who have the same address.
+func TestFailuresOfUsersOfThisMachine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.add("ann", good, Viewer)
+	sign := func(ctx context.Context, name string) int {
+		t.Helper()
+		request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/sign-in", strings.NewReader(url.Values{"name": {name}, "password": {good}}.Encode()))
+		request.Host, request.RemoteAddr = "localhost:8003", "127.0.0.1:4711"
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		w := httptest.NewRecorder()
+		r.handler.ServeHTTP(w, request)
+		return w.Code
+	}
+	known := r.connection(t, "tcp")
+	for range freeFailures {
+		if code := sign(known, "nobody"); code != http.StatusUnauthorized {
+			t.Fatalf("a failure is answered with %d", code)
+		}
+	}
+	if code := sign(known, "ann"); code != http.StatusTooManyRequests {
+		t.Errorf("the user who failed does not wait: %d", code)
+	}
+	if code := sign(r.connection(t, "unix"), "ann"); code != http.StatusTooManyRequests {
+		t.Errorf("the user who failed does not wait at another connection: %d", code)
+	}
+	if code := sign(t.Context(), "ann"); code != http.StatusSeeOther {
+		t.Errorf("somebody else at the same address waits: %d", code)
+	}
+}
+
+// miswired is a way that is set up in the wrong way by a user of the machine.
+type miswired struct{ spy }
+
+// Warning implements warner.
+func (*miswired) Warning() (*gpu.Advice, time.Time) {
+	return &gpu.Advice{What: "mallory passes on requests", Try: "name the proxy"}, time.Now()
+}
+
+// Only those who administer gpuwhy learn what is set up in the wrong way; others read in health that there is something.
+func TestWhoIsWarned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(cfg *Config) { cfg.Ways = append(cfg.Ways, new(miswired)) })
+	owner := auth.LocalOwner()
+	near := owner
+	near.Scope = "node:near"
+	for name, tt := range map[string]struct {
+		who  auth.Principal
+		want int
+	}{
+		"the owner": {owner, 1}, "an administrator of one machine": {near, 0}, "a viewer": {auth.Principal{Access: auth.Read, Audience: auth.Everything}, 0},
+	} {
+		if got := r.Notices(&tt.who); len(got) != tt.want {
+			t.Errorf("%s reads %v", name, got)
+		}
+	}
+	parts := r.Health()
+	if whole := parts["access"].LastError; whole == nil || !strings.Contains(*whole, "mallory") {
+		t.Errorf("administrators read %v in health", whole)
+	}
+	if some := contract.Discreet(parts)["access"].LastError; some == nil || *some == "" || strings.Contains(*some, "mallory") {
+		t.Errorf("others read %v in health", some)
 	}
 }

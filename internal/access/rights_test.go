@@ -271,10 +271,17 @@ func TestShownCommands(t *testing.T) {
 		t.Error("they are shown after an hour")
 	}
 	must[contract.ShownCommands](o, root, "showCommands", "", struct{}{})
-	o.ended = nil
+	o.reopened = nil
 	must[any](o, root, "hideCommands", "", struct{}{})
-	if len(o.ended) != 1 || !o.ended[0](wide) || o.ended[0](root) || seen(root) {
+	if len(o.reopened) != 1 || !o.reopened[0](wide) || o.reopened[0](root) || seen(root) {
 		t.Error("hiding does not end the socket")
+	}
+	if len(o.ended) != 0 {
+		t.Error("somebody is told that they may no longer view this")
+	}
+	none := newOffice(t, func(cfg *Config) { cfg.NoCommands = true })
+	if _, err := none.do(none.member("root", Administrator, ""), "showCommands", "", struct{}{}); !errors.Is(err, noneShown) {
+		t.Errorf("with --show-commands none: %v", err)
 	}
 }
 

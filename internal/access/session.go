@@ -185,7 +185,7 @@ func (r *Room) unreachable(err error) error {
 var errGone = serve.Refuse(http.StatusServiceUnavailable, "the accounts can't be read at this moment", "try again in a few seconds; gpuwhy's log has the reason").RetryAfter("5")
 
 // beginSession signs a user in, whom somebody has vouched for in that way: the browser gets a new session, and loses the one that it had. It
-// refuses users that are disabled, and whatever can't be recorded.
+// refuses users that are disabled or sign in too often, and whatever can't be recorded.
 func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID string, way auth.Way) error {
 	ctx := request.Context()
 	user, err := users.get(ctx, r.ledger, userID)
@@ -205,6 +205,9 @@ func (r *Room) beginSession(w http.ResponseWriter, request *http.Request, userID
 		return errors.Join(errWrong, r.cfg.Audit(ctx, e))
 	}
 	e.Principal, e.Identity = user.Value.Name, identityOf(user.ID)
+	if err := r.arrives(request, user); err != nil {
+		return err
+	}
 	if err := r.cfg.Audit(ctx, e); err != nil {
 		return err
 	}

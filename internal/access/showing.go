@@ -97,6 +97,11 @@ var nobodyShown = &action.Refusal{
 	Try: "sign in, or call gpuwhy over its Unix socket",
 }
 
+var noneShown = &action.Refusal{
+	Code: "none", Status: http.StatusConflict, What: "there are no command lines to show: gpuwhy was started with --show-commands none, and keeps none",
+	Try: "start it with another --show-commands, such as names, which shows them to nobody else",
+}
+
 // showCommands lets the caller see all command lines for an hour.
 func (r *Room) showCommands(_ context.Context, c *action.Call, _ struct{}) (any, error) {
 	if err := administers(&c.Principal); err != nil {
@@ -104,6 +109,9 @@ func (r *Room) showCommands(_ context.Context, c *action.Call, _ struct{}) (any,
 	}
 	if c.Principal.ID == "" {
 		return nil, nobodyShown
+	}
+	if r.cfg.NoCommands {
+		return nil, noneShown
 	}
 	v := viewerOf(&c.Principal)
 	r.showing.begin(v, r.cfg.Clock.Elapsed(), func() { r.reopen(v) })
@@ -128,7 +136,7 @@ func (r *Room) hideCommands(_ context.Context, c *action.Call, _ struct{}) (any,
 // reopen ends the open sockets of somebody who sees other command lines from now on. Pages open them again.
 func (r *Room) reopen(v viewer) {
 	shows := r.showing.shows(v, r.cfg.Clock.Elapsed())
-	r.cfg.Revoke(func(p auth.Principal) bool {
+	r.cfg.Reopen(func(p auth.Principal) bool {
 		return viewerOf(&p) == v && (p.Audience.Commands() == auth.Entire) != shows
 	})
 }

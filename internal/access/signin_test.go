@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -81,6 +80,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 			defer r.mu.Unlock()
 			r.sockets = slices.DeleteFunc(r.sockets, is)
 		},
+		Reopen: func(func(auth.Principal) bool) {},
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -426,6 +426,71 @@ func TestSignOut(t *testing.T) {
 	}
 }
 
+// After changeBurst sign-ins an account can sign in once a minute, in whichever way, so that nobody fills the audit. Neither failures nor the sign-ins
+// of others count, a session goes on, a recovery code is not used up, and an administrator is not limited.
+func TestSignInsArePaced(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	refusals := 0
+	r.cfg.Refused = func(*ledger.Entry) { refusals++ }
+	id, root := r.add("ann", good, Viewer), r.add("root", other, Administrator)
+	before := r.visitor().in("ann", good)
+	begin := func(user string, way auth.Way) error {
+		request := httptest.NewRequest(http.MethodPost, "/sign-in", nil)
+		request.Host = "localhost:8003"
+		return r.beginSession(httptest.NewRecorder(), request, user, way)
+	}
+	ways := []auth.Way{auth.Password, auth.Passkey}
+	for i := range changeBurst - 1 {
+		if err := begin(id, ways[i%len(ways)]); err != nil {
+			t.Fatalf("sign-in %d: %v", i, err)
+		}
+	}
+	recorded := len(r.entries)
+	for _, way := range ways {
+		if err := begin(id, way); !errors.Is(err, errOften) {
+			t.Errorf("by %s, one more: %v", way, err)
+		}
+	}
+	if len(r.entries) != recorded || refusals != len(ways) {
+		t.Errorf("the audit has %d more entries, and counts %d refusals", len(r.entries)-recorded, refusals)
+	}
+	w := r.visitor().post("/sign-in", "name", "ann", "password", good)
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "60" {
+		t.Errorf("the right password is answered with %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
+	}
+	if before.who().Name != "ann" {
+		t.Error("a session that had begun does not go on")
+	}
+	code := "12345-67890"
+	change, err := codes.put(&row[Codes]{Item: ledger.Item{ID: codesOf(id), Owner: id}, Value: Codes{Hashes: []string{codeHash(id, code)}}})
+	if err == nil {
+		err = r.Room.ledger.Apply(t.Context(), change)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := httptest.NewRequest(http.MethodPost, "/sign-in/code", nil)
+	if _, err := r.codeSignIn(request, "ann", code); !errors.Is(err, errOften) {
+		t.Errorf("by a code: %v", err)
+	}
+	for range changeBurst + 1 {
+		if err := begin(root, auth.Password); err != nil {
+			t.Fatal("an administrator:", err)
+		}
+	}
+	r.later += changeEvery
+	if _, err := r.codeSignIn(request, "ann", code); err != nil {
+		t.Errorf("a minute later, the code is refused: %v", err)
+	}
+	if err := begin(id, auth.Password); err != nil {
+		t.Errorf("a minute later: %v", err)
+	}
+	if err := begin(id, auth.Password); !errors.Is(err, errOften) {
+		t.Errorf("two in a minute: %v", err)
+	}
+}
+
 func TestBruteForce(t *testing.T) {
 	r := newRig(t)
 	var refused []ledger.Entry
@@ -725,6 +790,7 @@ func TestFewSessions(t *testing.T) {
 	id := r.add("ann", good, Viewer)
 	var first *visitor
 	for range mostSessions + 1 {
+		r.later += changeEvery
 		request := httptest.NewRequest(http.MethodPost, "/sign-in", nil)
 		w := httptest.NewRecorder()
 		if err := r.beginSession(w, request, id, auth.Provider); err != nil {
@@ -1106,7 +1172,7 @@ func TestSetupWithANameThatIsTaken(t *testing.T) {
 // A stranger who begins to sign in over and over keeps nobody else from it.
 func TestBeginnings(t *testing.T) {
 	t.Parallel()
-	b, stranger, other := newBeginnings(), netip.MustParsePrefix("192.0.2.9/32"), netip.MustParsePrefix("192.0.2.10/32")
+	b, stranger, other := newBeginnings(), "192.0.2.9/32", "192.0.2.10/32"
 	begun := 0
 	for range 10 * beginBurst {
 		if b.allow(stranger) {
@@ -1120,7 +1186,7 @@ func TestBeginnings(t *testing.T) {
 		t.Error("another client can't begin")
 	}
 	for i := range 2 * mostPaced {
-		b.allow(netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 32))
+		b.allow(strconv.Itoa(i))
 	}
 	if n := len(b.own.own); n > mostPaced {
 		t.Errorf("%d clients are remembered", n)

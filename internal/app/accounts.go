@@ -22,7 +22,7 @@ func Accounts(opt access.Options, basePath string, log *slog.Logger) (_ http.Han
 	host := part.Host{Clock: clock.Program(), Log: log}
 	recorded := audit.New(audit.Config{Host: host, Ledger: opt.Ledger, Read: func() map[string]string { return nil }})
 	room := access.New(access.Config{
-		Host: host, Options: opt, Audit: recorded.Append, Refused: recorded.Refused, Revoke: func(func(auth.Principal) bool) {},
+		Host: host, Options: opt, Audit: recorded.Append, Refused: recorded.Refused, Revoke: func(func(auth.Principal) bool) {}, Reopen: func(func(auth.Principal) bool) {},
 		Address: serve.Address{BasePath: basePath},
 	})
 	kit := serve.NewKit(serve.Settings{

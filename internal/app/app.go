@@ -181,7 +181,7 @@ func New(opt Options, inputs []*reading.Inputs, log *slog.Logger) (_ *App, err e
 	if opt.Access != nil {
 		recorded := audit.New(audit.Config{Host: host, Options: opt.Audit, Ledger: opt.Access.Ledger, Read: a.settings})
 		a.parts = append(a.parts, recorded, access.New(access.Config{
-			Host: host, Options: *opt.Access, Address: opt.Address, Audit: recorded.Append, Refused: recorded.Refused, Revoke: a.Hub.Revoke,
+			Host: host, Options: *opt.Access, Address: opt.Address, Audit: recorded.Append, Refused: recorded.Refused, Revoke: a.Hub.Revoke, Reopen: a.Hub.Reopen, Known: a.known,
 		}))
 		if ln := opt.Access.Control; ln != nil {
 			a.parts = append(a.parts, &controlled{ln, strings.TrimSuffix(opt.BasePath, "/"), a.Handler, log})
@@ -329,6 +329,12 @@ func (a *App) measure() (self metrics.Self) {
 		p.Measure(&self)
 	}
 	return self
+}
+
+// known reports whether a machine that is known now is in a scope, or none is known at all.
+func (a *App) known(s auth.Scope) bool {
+	f := a.Hub.Newest()
+	return len(f.Moments()) == 0 || f.Has(s)
 }
 
 // health is the state of each part of the program.

@@ -83,7 +83,7 @@ var attacks = []attack{
 	{
 		"Brute force: passwords and codes are guessed",
 		"Attempts are delayed and limited for each account and each address, over all programs that share accounts.",
-		[]string{"internal/access: TestBruteForce"},
+		[]string{"internal/access: TestBruteForce", "internal/access: TestFailuresOfUsersOfThisMachine"},
 	},
 	{
 		"Timing and enumeration: answers tell whether an account exists",
@@ -126,9 +126,9 @@ var attacks = []attack{
 		[]string{"internal/access: TestTokensOfGuests", "internal/access: TestTokensOfVouchedAccounts", "internal/access: TestTokensAreLimited"},
 	},
 	{
-		"Somebody fills the audit by changing what is their own all day",
-		"After 30 changes an account can make one a minute, and refusals are counted.",
-		[]string{"internal/access: TestOwnChangesArePaced"},
+		"Somebody fills the audit by changing what is their own, or by signing in, all day",
+		"After 30 changes an account can make one a minute, and after 30 sign-ins it can sign in once a minute. Refusals are counted.",
+		[]string{"internal/access: TestOwnChangesArePaced", "internal/access: TestSignInsArePaced"},
 	},
 	{
 		"A stolen state directory",

@@ -16,6 +16,8 @@ type User struct {
 	Tokens   int      `json:"token_count"`                     // the number of their API tokens
 	Created  string   `json:"created" format:"date-time"`      // when the account was made
 	LastSeen *string  `json:"last_sign_in" format:"date-time"` // when they signed in last. Null if never
+	// What is probably wrong with what was just asked for, such as machines that nobody knows. Left out if nothing is, and in lists.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Users answers GET /api/users.
@@ -71,6 +73,8 @@ type Token struct {
 	Expires *string `json:"expires" format:"date-time"`
 	// When it was used last, to the minute. Null if never.
 	LastUsed *string `json:"last_used" format:"date-time"`
+	// What is probably wrong with what was just asked for, such as machines that nobody knows. Left out if nothing is, and in lists.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Tokens answers GET /api/tokens.

@@ -39,7 +39,7 @@ type Probe struct {
 // NewProbe makes it.
 func NewProbe(m Monitor, f *insight.Fleet) Probe {
 	sampledAt, source := m.head(f)
-	return Probe{Status: string(f.Nodes().Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: sampledAt}
+	return Probe{Status: string(f.Status()), InstanceID: m.Node, Version: m.Version, Source: source, Timestamp: sampledAt}
 }
 
 // MonitorHealth answers GET /api/health and GET /health/detailed.
@@ -62,6 +62,8 @@ type Part struct {
 	LastErrorAt *string `json:"last_error_at" format:"date-time"` // when that error began. Null if there was none
 	GPUCount    *int    `json:"gpu_count,omitempty"`              // the number of GPUs that a source reads; missing for other parts
 	Absent      *string `json:"absent,omitempty"`                 // why a source is absent; otherwise missing
+	// What people read as LastError who do not administer gpuwhy; empty: LastError.
+	Discreet string `json:"-"`
 }
 
 // Nameless returns what strangers may know: everything but names and the texts of errors.
@@ -85,6 +87,18 @@ func (h MonitorHealth) Nameless() MonitorHealth {
 	}
 	h.Parts = parts
 	return h
+}
+
+// Discreet returns the parts as people may know them who do not administer gpuwhy: some errors name users of the machine.
+func Discreet(parts map[string]Part) map[string]Part {
+	out := maps.Clone(parts)
+	for name, p := range out {
+		if p.Discreet != "" {
+			p.LastError = &p.Discreet
+			out[name] = p
+		}
+	}
+	return out
 }
 
 // A Member is the program's role in a fleet, for the page about it.

@@ -249,7 +249,7 @@ func statusOf(f *insight.Fleet) string {
 	if len(moments) > 0 && !slices.ContainsFunc(moments, func(m *insight.Moment) bool { return !m.Silent() }) {
 		return string(gpu.StatusSilent)
 	}
-	return string(f.Nodes().Status())
+	return string(f.Status())
 }
 
 // silentSince is when a node went silent; empty while it sends data.

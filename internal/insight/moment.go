@@ -135,6 +135,7 @@ type Fleet struct {
 	moments []*Moment
 	nodes   gpu.Nodes
 	answer  func() *explain.Answer
+	unseen  bool // there are nodes, and whoever asks may see none of them
 }
 
 // NewFleet makes a fleet from Moments of different nodes.
@@ -168,6 +169,17 @@ func (f *Fleet) Moments() []*Moment { return cmp.Or(f, nothing).moments }
 
 // Nodes returns their snapshots.
 func (f *Fleet) Nodes() gpu.Nodes { return cmp.Or(f, nothing).nodes }
+
+// Unseen reports whether there are nodes, and whoever asks may see none of them: waiting for a reading would be in vain.
+func (f *Fleet) Unseen() bool { return cmp.Or(f, nothing).unseen }
+
+// Status sums up the nodes' snapshots.
+func (f *Fleet) Status() gpu.Status {
+	if f.Unseen() {
+		return gpu.StatusNoGPU
+	}
+	return f.Nodes().Status()
+}
 
 // Answer says why the fans of all nodes run. It is made on the first call.
 func (f *Fleet) Answer() *explain.Answer { return cmp.Or(f, nothing).answer() }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
@@ -61,6 +62,11 @@ func (f *Fleet) Machine(node string) auth.Machine {
 	return auth.Machine{Node: node}
 }
 
+// Has reports whether a node is in a scope.
+func (f *Fleet) Has(s auth.Scope) bool {
+	return slices.ContainsFunc(f.Moments(), func(m *Moment) bool { return s.Has(m.Machine()) })
+}
+
 // Seen returns the fleet as an audience sees it: without the other nodes, and with its command lines. It is nil where f is.
 func (f *Fleet) Seen(audience auth.Audience) *Fleet {
 	if f == nil || audience == auth.Everything {
@@ -72,7 +78,11 @@ func (f *Fleet) Seen(audience auth.Audience) *Fleet {
 			moments = append(moments, m.For(audience))
 		}
 	}
-	return fleetOf(moments)
+	seen := fleetOf(moments)
+	if seen.unseen = len(moments) == 0 && len(f.moments) > 0; seen.unseen {
+		seen.answer = sync.OnceValue(func() *explain.Answer { return new(explain.Unseen()) })
+	}
+	return seen
 }
 
 // A Link is how a node's Moments arrive. It is zero for nodes that this program reads itself.

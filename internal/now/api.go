@@ -233,8 +233,16 @@ func (s *Site) measured(r *http.Request) *insight.Fleet {
 	return s.Kit.Hub.Newest()
 }
 
+// parts are those of the program as somebody may know them who asks.
+func (s *Site) parts(r *http.Request) map[string]contract.Part {
+	if who := auth.FromRequest(r); who.MayOnAll(auth.Administer) {
+		return s.Parts()
+	}
+	return contract.Discreet(s.Parts())
+}
+
 func (s *Site) health(w http.ResponseWriter, r *http.Request) error {
-	h := contract.NewMonitorHealth(s.Kit.MonitorFor(r.Context()), s.measured(r), s.Parts(), s.Kit.Uptime())
+	h := contract.NewMonitorHealth(s.Kit.MonitorFor(r.Context()), s.measured(r), s.parts(r), s.Kit.Uptime())
 	if who := auth.FromRequest(r); !who.May(auth.Read) || !who.Audience.SeesAll() { // errors may name any machine
 		h = h.Nameless()
 	}

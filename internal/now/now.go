@@ -57,13 +57,13 @@ type Site struct {
 	Alerts    alert.Book
 	Past      Past
 	Forecasts Forecasts
-	Parts     func() map[string]contract.Part // how each part of the program does, by name
-	Costs     func() []gpu.Cost               // what calls to drivers took, the most in all first; it may be nil
-	Notices   func() []gpu.Advice             // what every page says of who may do what here; it may be nil
-	Member    func() *contract.Member         // what the program has to do with a fleet, nil for nothing; it may be nil
-	Metrics   http.Handler                    // answers /metrics
-	SignIn    func() bool                     // whether people can sign in; it may be nil
-	Accounts  bool                            // whether there are pages of accounts
+	Parts     func() map[string]contract.Part    // how each part of the program does, by name
+	Costs     func() []gpu.Cost                  // what calls to drivers took, the most in all first; it may be nil
+	Notices   func(*auth.Principal) []gpu.Advice // what every page says to somebody of who may do what here; it may be nil
+	Member    func() *contract.Member            // what the program has to do with a fleet, nil for nothing; it may be nil
+	Metrics   http.Handler                       // answers /metrics
+	SignIn    func() bool                        // whether people can sign in; it may be nil
+	Accounts  bool                               // whether there are pages of accounts
 	// OpenMetrics lets everybody read /metrics.
 	OpenMetrics bool
 }
@@ -104,7 +104,7 @@ func (s *Site) Input(ctx context.Context, f *insight.Fleet, node string) views.I
 		Health:   s.Kit.Root() + "api/health",
 		Asset:    s.URL,
 		Now:      s.Kit.Clock.Now(),
-		Notices:  s.notices(),
+		Notices:  s.notices(&who),
 		Attribution: func(d *gpu.Device) *attribute.Attribution {
 			p, _ := find(d)
 			return p.Attribution
@@ -142,11 +142,11 @@ func (s *Site) alerts(ctx context.Context) alert.Book {
 	return alert.Seen(s.Alerts, serve.NodeNames(s.Kit.Fleet(ctx)))
 }
 
-func (s *Site) notices() []gpu.Advice {
+func (s *Site) notices(who *auth.Principal) []gpu.Advice {
 	if s.Notices == nil {
 		return nil
 	}
-	return s.Notices()
+	return s.Notices(who)
 }
 
 // Listing is what a page at a path is made of that lists what the newest Moments have of what a request is about.

@@ -107,7 +107,7 @@ func (s *Site) about(w http.ResponseWriter, r *http.Request) error {
 	if s.Member != nil {
 		in.Member = s.Member()
 	}
-	in.Parts = s.Parts()
+	in.Parts = s.parts(r)
 	return s.Kit.LiveHTML(w, r, views.NewAboutPage(in))
 }
 

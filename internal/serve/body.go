@@ -33,7 +33,7 @@ const (
 // How long a client may keep an answer. Most answers change with every snapshot,
 // and clients ask for them again with their ETag. All answers share the values.
 var (
-	cacheRevalidate = []string{"no-cache"}
+	cacheRevalidate = []string{"private, no-cache"} // private: most answers are for whoever asks
 	cacheNever      = []string{"no-store"}
 	cacheForEver    = []string{"public, max-age=31536000, immutable"}
 )

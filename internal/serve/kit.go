@@ -17,6 +17,7 @@ import (
 	"github.com/gpuwhy/gpuwhy/internal/clock"
 	"github.com/gpuwhy/gpuwhy/internal/contract"
 	"github.com/gpuwhy/gpuwhy/internal/insight"
+	"github.com/gpuwhy/gpuwhy/internal/insight/explain"
 	"github.com/gpuwhy/gpuwhy/internal/lazy"
 	"github.com/gpuwhy/gpuwhy/internal/serve/live"
 )
@@ -195,14 +196,20 @@ func narrow(r *http.Request, f *insight.Fleet) *insight.Fleet {
 	return f
 }
 
+// errSeesNone refuses who may see none of the machines. No later reading changes that.
+var errSeesNone = Refuse(http.StatusForbidden, strings.ToLower(explain.NoMachineSeen[:1])+explain.NoMachineSeen[1:], explain.AskWhichMachines)
+
 // mostRetry is the longest time in Retry-After: gpuwhy finds a driver that soon.
 const mostRetry = 30 * time.Second
 
-// Readable returns an error if no GPU can be read.
+// Readable returns an error if no GPU can be read, or none may be seen.
 func (k *Kit) Readable(f *insight.Fleet) error {
 	nodes := f.Nodes()
 	for range nodes.Devices() {
 		return nil
+	}
+	if f.Unseen() {
+		return errSeesNone
 	}
 	e := Refuse(http.StatusServiceUnavailable, "no GPU can be read", contract.Reason(nodes))
 	if len(nodes) == 0 {

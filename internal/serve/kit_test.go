@@ -23,10 +23,10 @@ func TestCacheFitsTheInterval(t *testing.T) {
 			{0, time.Minute, "private, max-age=60"},
 			{time.Nanosecond, time.Minute, "private, max-age=59"},
 			{18500 * time.Millisecond, time.Minute, "private, max-age=41"},
-			{59500 * time.Millisecond, time.Minute, "no-cache"},
-			{61 * time.Second, time.Minute, "no-cache"},
-			{0, 250 * time.Millisecond, "no-cache"},
-			{-time.Hour, time.Minute, "no-cache"}, // the clock was set back
+			{59500 * time.Millisecond, time.Minute, "private, no-cache"},
+			{61 * time.Second, time.Minute, "private, no-cache"},
+			{0, 250 * time.Millisecond, "private, no-cache"},
+			{-time.Hour, time.Minute, "private, no-cache"}, // the clock was set back
 		} {
 			st, h := servetest.Serving(t, func(c *servetest.Rig) { c.Monitor.Interval = tt.interval })
 			check := func(path, want string) {
@@ -35,7 +35,7 @@ func TestCacheFitsTheInterval(t *testing.T) {
 					t.Errorf("%v old, each %v: %s has %q, want %q", tt.age, tt.interval, path, got, want)
 				}
 			}
-			check("/api/gpu/devices", "no-cache")
+			check("/api/gpu/devices", "private, no-cache")
 			snap := fixture.Workstation()
 			snap.Time = time.Now().Add(-tt.age)
 			st.Show(t, snap)
@@ -46,7 +46,7 @@ func TestCacheFitsTheInterval(t *testing.T) {
 				check(path, tt.want)
 			}
 			for _, path := range []string{"/api/gpu/summary", "/api/gpu/metrics", "/api/gpu/recent", "/openapi.json", "/docs"} {
-				check(path, "no-cache")
+				check(path, "private, no-cache")
 			}
 			check("/health", "no-store")
 		}
@@ -65,7 +65,7 @@ func TestNothingIsKeptWhileASourceFails(t *testing.T) {
 		change(snap)
 		st.Show(t, snap)
 		for _, path := range []string{"/gpu/info", "/api/gpu/devices", "/api/gpu/driver", "/api/v1/gpu/nodes"} {
-			if got := servetest.Get(h, path).Header().Get("Cache-Control"); got != "no-cache" {
+			if got := servetest.Get(h, path).Header().Get("Cache-Control"); got != "private, no-cache" {
 				t.Errorf("%s: %s has %q", what, path, got)
 			}
 		}

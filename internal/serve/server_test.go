@@ -248,7 +248,7 @@ func TestRevalidation(t *testing.T) {
 		if len(etag) < 8 || etag[0] != '"' {
 			t.Errorf("%s: %q is no strong ETag", path, etag)
 		}
-		if got := w.Header().Get("Cache-Control"); got != "no-cache" {
+		if got := w.Header().Get("Cache-Control"); got != "private, no-cache" {
 			t.Errorf("%s: Cache-Control is %q", path, got)
 		}
 		for _, condition := range []string{etag, "W/" + etag, `"other", ` + etag, "*"} {
@@ -281,7 +281,7 @@ func TestStatic(t *testing.T) {
 		t.Errorf("%q, encoding %q, Vary %q", w.Body, w.Header().Get("Content-Encoding"), w.Header().Get("Vary"))
 	}
 	icon := servetest.Get(h, "/favicon.ico", "Accept-Encoding: gzip")
-	if icon.Body.String() != "<svg/>" || icon.Header().Get("Content-Type") != "image/svg+xml" || icon.Header().Get("Cache-Control") != "no-cache" {
+	if icon.Body.String() != "<svg/>" || icon.Header().Get("Content-Type") != "image/svg+xml" || icon.Header().Get("Cache-Control") != "private, no-cache" {
 		t.Errorf("%q as %q, Cache-Control %q", icon.Body, icon.Header().Get("Content-Type"), icon.Header().Get("Cache-Control"))
 	}
 	if w := servetest.Get(h, "/static/..%2f..%2fetc/passwd"); w.Code != 404 {

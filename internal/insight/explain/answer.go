@@ -47,6 +47,7 @@ const (
 	MachineAtRest Kind = "machine_at_rest"     // likewise: nothing to explain
 	NoDevice      Kind = "no_gpu"              // of the machine: nothing can be read
 	Starting      Kind = "starting"            // of the machine: nothing has been read yet
+	NoMachine     Kind = "no_machine"          // of no machine: there are some, and whoever asks may see none of them
 	SourceFailed  Kind = "source_failed"       // of the machine: one source of several
 	Note          Kind = "note"                // of the machine: what gpuwhy can't see from here
 )

@@ -8,7 +8,7 @@ import (
 
 // docs/why.md has every kind, and no others.
 func TestEveryKindIsDocumented(t *testing.T) {
-	kinds := []Kind{WarmAir, OtherFan, NoDevice, SourceFailed, Note, Starting, CPUWork, CPUCooling, CPUHeat, HotSensor, MachineFan, NoFanShown, MachineAtRest}
+	kinds := []Kind{WarmAir, OtherFan, NoDevice, SourceFailed, Note, Starting, NoMachine, CPUWork, CPUCooling, CPUHeat, HotSensor, MachineFan, NoFanShown, MachineAtRest}
 	for _, state := range absences {
 		kinds = append(kinds, Kind(state))
 	}

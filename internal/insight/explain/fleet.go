@@ -225,13 +225,20 @@ func (t *Tally) others() (out []string) {
 	return out
 }
 
+// Unseen answers somebody who may see none of the nodes.
+func Unseen() Answer { return onlyCause(noMachineWords().cause(NoMachine, "").Cause) }
+
+// onlyCause is the answer without a node.
+func onlyCause(c Cause) Answer {
+	return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
+}
+
 // Combine answers for several nodes: how many of them need people, and which one comes first. Silent nodes count only as silent. A single
 // answer is returned as it is; without answers, the result says that nothing has been read yet.
 func Combine(members []Member) Answer {
 	switch len(members) {
 	case 0:
-		c := startingWords().cause(Starting, "").Cause
-		return Answer{Sentence: c.Sentence, Machine: []Cause{c}, Layers: Layers{Headline: c.Sentence}}
+		return onlyCause(startingWords().cause(Starting, "").Cause)
 	case 1:
 		return *members[0].Answer
 	}

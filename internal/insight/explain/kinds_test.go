@@ -170,7 +170,9 @@ func TestASentenceOfEachKind(t *testing.T) {
 		explain.NoDevice:      {at0(&gpu.Snapshot{Failures: []gpu.Failure{noLibrary}}), "No GPU can be read: NVIDIA's library was not found.", "Install the driver."},
 		explain.SourceFailed:  {at0(beside), "amdgpu can't be read: /sys can't be read.", "Run it as root."},
 		explain.Note:          {at0(noted), "gpuwhy can't see the names of processes from this container.", "Start it with --pid=host."},
-		explain.Starting:      {at0(nil), "The first reading is still under way.", ""},
+		explain.NoMachine: {explain.Unseen, "No machine that you may see is known here now.",
+			"Ask the person who runs gpuwhy which machines your account or token is for; a machine that is away appears when it is back."},
+		explain.Starting: {at0(nil), "The first reading is still under way.", ""},
 	} {
 		t.Run(string(kind), func(t *testing.T) {
 			a := tt.answer()

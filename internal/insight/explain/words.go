@@ -1486,6 +1486,20 @@ func startingWords() machineWording {
 	return machineWording{clause: "The first reading is still under way"}
 }
 
+// No machine that you may see is known here now
+func noMachineWords() machineWording {
+	return machineWording{
+		clause: NoMachineSeen,
+		advice: AskWhichMachines,
+	}
+}
+
+// What somebody is told who may see none of the machines, and whom to ask. Neither names one.
+const (
+	NoMachineSeen    = "No machine that you may see is known here now"
+	AskWhichMachines = "ask the person who runs gpuwhy which machines your account or token is for; a machine that is away appears when it is back"
+)
+
 const noGPU = "No GPU can be read"
 
 func noGPUHeadline() (now, past string) { return noGPU + " here.", "No GPU could be read here." }
