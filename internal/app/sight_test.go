@@ -272,7 +272,7 @@ func TestNoMachineSeen(t *testing.T) {
 	a := shared(t)
 	ask := asks(t, a, auth.Principal{Name: "ann", Access: auth.Read, Audience: auth.NewAudience("node:none", auth.Shown)})
 	const says, try = "o machine that you may see is known here now", "sk the person who runs gpuwhy which machines your account or token is for"
-	for path, want := range map[string]int{"/": http.StatusOK, "/api/gpu/why": http.StatusOK, "/api/gpu/summary": http.StatusOK, "/api/gpu/metrics": http.StatusForbidden, "/gpu/metrics": http.StatusForbidden} {
+	for path, want := range map[string]int{"/api/gpu/why": http.StatusOK, "/api/gpu/summary": http.StatusOK, "/gpu/metrics": http.StatusForbidden} {
 		status, body := ask(http.MethodGet, path, "")
 		if status != want || !strings.Contains(body, says) || !strings.Contains(body, try) || strings.Contains(body, "irst reading is still") || strings.Contains(body, `"starting"`) {
 			t.Errorf("GET %s: %d %.2000s", path, status, body)

@@ -149,6 +149,7 @@ func TestWords(t *testing.T) {
 	}
 	const temp, readings = " (84 °C)", " (84 °C, the CPU fan at 2100 RPM)"
 	machine("startingWords", startingWords())
+	machine("noMachineWords", noMachineWords())
 	machine("noGPUWords", noGPUWords())
 	machine("noGPUForWords", noGPUForWords("NVIDIA's library was not found", "install the driver"))
 	machine("noCardWords", noCardWords())
