@@ -182,7 +182,7 @@ func TestAccountsFlag(t *testing.T) {
 		"": "", "postgres://ann@db.example/gpuwhy": "", "postgresql://db.example/gpuwhy?sslmode=require": "", "sqlite": "must be the address", "/var/lib/gpuwhy": "must be the address",
 		"mysql://ann:hunter2@db/x": "must be the address", "postgres://ann:hunter2@[::1/x": "is invalid", "postgres://ann:hunter2@db/x?sslmode=hunter2": "is invalid",
 	} {
-		err := (&ledgerFlags{Accounts: address}).check()
+		err := (&ledgerFlags{Accounts: address, AccountsDeadline: ledger.DefaultDeadline}).check()
 		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "--accounts") || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%q: %v, want %q", address, err, says)
 		}
