@@ -77,13 +77,7 @@ func (w *watch) pass(ctx context.Context) time.Duration {
 	}
 	w.note(ctx)
 	now := time.Now()
-	held := map[string]bool{}
-	r.cfg.Revoke(func(who auth.Principal) bool {
-		if who.Key != "" {
-			held[who.Key] = true
-		}
-		return false
-	})
+	held := r.held()
 	maps.DeleteFunc(w.known, func(key string, _ time.Time) bool { return !held[key] })
 	if len(held) == 0 && now.After(w.until) {
 		if w.unchecked, w.good = 0, now; r.ledger.Trouble().Err != nil {
@@ -98,7 +92,7 @@ func (w *watch) pass(ctx context.Context) time.Duration {
 	default:
 	}
 	if err == nil && w.due(held, now) {
-		err = w.check(ctx)
+		err = w.check(ctx, held)
 		w.unchecked--
 	}
 	switch {
@@ -112,6 +106,18 @@ func (w *watch) pass(ctx context.Context) time.Duration {
 		return ledger.Often
 	}
 	return look
+}
+
+// held returns the keys that have open sockets.
+func (r *Room) held() map[string]bool {
+	held := map[string]bool{}
+	r.cfg.Revoke(func(who auth.Principal) bool {
+		if who.Key != "" {
+			held[who.Key] = true
+		}
+		return false
+	})
+	return held
 }
 
 // due reports whether the sockets are to be compared with the ledger: after a change, for a key that was not checked, and when one expires.
@@ -128,14 +134,15 @@ func (w *watch) due(held map[string]bool, now time.Time) bool {
 	return false
 }
 
-// check compares the sockets with the ledger.
-func (w *watch) check(ctx context.Context) error {
+// check compares the sockets of the held keys with the ledger. Of a key that came since, what is read here may be from before its session or
+// token was made: the next check has it.
+func (w *watch) check(ctx context.Context, held map[string]bool) error {
 	now, err := w.room.standing(ctx)
 	if err != nil {
 		return err
 	}
 	w.room.cfg.Revoke(func(who auth.Principal) bool {
-		if who.Key == "" {
+		if !held[who.Key] {
 			return false
 		}
 		expires, stays := now.stays(&who)

@@ -50,6 +50,7 @@ type switchable struct {
 	mu    sync.Mutex
 	calls int
 	err   error
+	read  func(kind string) // is told what was just listed; it may be nil
 }
 
 func (s *switchable) called() error {
@@ -76,7 +77,11 @@ func (s *switchable) List(ctx context.Context, kind, owner string) ([]ledger.Ite
 	if err := s.called(); err != nil {
 		return nil, err
 	}
-	return s.Ledger.List(ctx, kind, owner)
+	items, err := s.Ledger.List(ctx, kind, owner)
+	if s.read != nil {
+		s.read(kind)
+	}
+	return items, err
 }
 
 func (s *switchable) Revision(ctx context.Context) (int64, error) {
@@ -225,6 +230,29 @@ func TestRevoked(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who signs in while the sockets are compared with the ledger keeps the socket.
+func TestWhoComesDuringACheck(t *testing.T) {
+	t.Parallel()
+	watching(t, 0, func(t *testing.T, w *watched) {
+		time.Sleep(time.Minute)
+		carol := User{Name: "carol", Role: Viewer}
+		came := false
+		w.under.read = func(kind string) {
+			if kind != sessions.kind || came {
+				return
+			}
+			came = true
+			w.apply(w.under.Ledger, changeOf(t, users, "c", "", time.Time{}, carol), changeOf(t, sessions, "sc", "c", time.Now().Add(time.Hour), Session{User: "c", Ends: time.Now().Add(time.Hour)}))
+			w.connect(carol.principal("c", auth.Password, "192.0.2.9", "sc"))
+		}
+		w.apply(w.room.ledger, changeOf(t, users, "b", "", time.Time{}, User{Name: "bob", Role: Viewer, Seen: time.Unix(7, 0)}))
+		time.Sleep(time.Minute)
+		if got := w.names(); !came || got != everybody+" carol" {
+			t.Errorf("sockets have %s", got)
+		}
+	})
 }
 
 // Sessions and tokens end by themselves.

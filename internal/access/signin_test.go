@@ -700,7 +700,7 @@ func TestSocketsOfChangedUsers(t *testing.T) {
 	look := func(want ...string) {
 		t.Helper()
 		w := watch{room: r.Room, known: map[string]time.Time{}}
-		if err := w.check(t.Context()); err != nil {
+		if err := w.check(t.Context(), r.held()); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
