@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,10 +79,20 @@ func (s *switchable) List(ctx context.Context, kind, owner string) ([]ledger.Ite
 		return nil, err
 	}
 	items, err := s.Ledger.List(ctx, kind, owner)
-	if s.read != nil {
-		s.read(kind)
+	s.mu.Lock()
+	read := s.read
+	s.mu.Unlock()
+	if read != nil {
+		read(kind)
 	}
 	return items, err
+}
+
+// tell has a function told what was listed.
+func (s *switchable) tell(read func(kind string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read = read
 }
 
 func (s *switchable) Revision(ctx context.Context) (int64, error) {
@@ -238,18 +249,17 @@ func TestWhoComesDuringACheck(t *testing.T) {
 	watching(t, 0, func(t *testing.T, w *watched) {
 		time.Sleep(time.Minute)
 		carol := User{Name: "carol", Role: Viewer}
-		came := false
-		w.under.read = func(kind string) {
-			if kind != sessions.kind || came {
+		var came atomic.Bool
+		w.under.tell(func(kind string) {
+			if kind != sessions.kind || !came.CompareAndSwap(false, true) {
 				return
 			}
-			came = true
 			w.apply(w.under.Ledger, changeOf(t, users, "c", "", time.Time{}, carol), changeOf(t, sessions, "sc", "c", time.Now().Add(time.Hour), Session{User: "c", Ends: time.Now().Add(time.Hour)}))
 			w.connect(carol.principal("c", auth.Password, "192.0.2.9", "sc"))
-		}
+		})
 		w.apply(w.room.ledger, changeOf(t, users, "b", "", time.Time{}, User{Name: "bob", Role: Viewer, Seen: time.Unix(7, 0)}))
 		time.Sleep(time.Minute)
-		if got := w.names(); !came || got != everybody+" carol" {
+		if got := w.names(); !came.Load() || got != everybody+" carol" {
 			t.Errorf("sockets have %s", got)
 		}
 	})
