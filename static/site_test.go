@@ -245,6 +245,16 @@ func untilState(tab *browser.Tab, state string) {
 	tab.Until(fmt.Sprintf(`document.getElementById("state").dataset.state === %q`, state))
 }
 
+// passUntilState lets seconds pass until the page says that. An answer that comes after a step counts from the time after that
+// step, so that no single step is sure to be long enough.
+func passUntilState(t *testing.T, tab *browser.Tab, state string) {
+	t.Helper()
+	testkit.Until(t, "the page is "+state, func() bool {
+		tab.Pass(time.Second)
+		return browser.Ask[string](tab, `document.getElementById("state").dataset.state`) == state
+	})
+}
+
 // same compares the page as it is with the one that the server would send now, if it is as new as
 // that soon: to the letter, but for what is the scripts' own.
 const same = `(async () => {

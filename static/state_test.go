@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/gpuwhy/gpuwhy/gpu"
-	"github.com/gpuwhy/gpuwhy/internal/testkit"
 	"github.com/gpuwhy/gpuwhy/internal/testkit/browser"
 )
 
@@ -315,14 +314,9 @@ func TestAskingIsAConnection(t *testing.T) {
 	}
 	// It does say so where no reading comes, and where no answer does.
 	s.pass(5 * time.Second)
-	tab.Pass(5 * time.Second)
-	untilState(tab, "silent")
+	passUntilState(t, tab, "silent")
 	s.away.Store(true)
-	// A question that the server has just answered puts the next one off.
-	testkit.Until(t, "the page says that the server is away", func() bool {
-		tab.Pass(time.Second)
-		return browser.Ask[string](tab, `document.getElementById("state").dataset.state`) == "lost"
-	})
+	passUntilState(t, tab, "lost")
 	quiet(tab, expected...)
 }
 
@@ -347,10 +341,7 @@ func TestSocketsThatNeverOpen(t *testing.T) {
 	}
 	// Where nothing answers either, it says so.
 	s.away.Store(true)
-	for range 8 {
-		tab.Pass(time.Second)
-	}
-	untilState(tab, "lost")
+	passUntilState(t, tab, "lost")
 	quiet(tab, expected...)
 }
 
