@@ -223,7 +223,7 @@ func (b *book) link(files fs.FS, p *page, src source) error {
 					return ast.WalkContinue, nil
 				}
 			}
-			if anchor != "" && !target.has(anchor) {
+			if anchor != "" && !target.hasAnchor(anchor) {
 				fail(n.Destination)
 			}
 			if to != "" {
@@ -247,7 +247,8 @@ func (b *book) link(files fs.FS, p *page, src source) error {
 	return wrong
 }
 
-func (p *page) has(anchor string) bool {
+// hasAnchor reports whether a heading of the page has that anchor.
+func (p *page) hasAnchor(anchor string) bool {
 	for _, h := range p.headings {
 		if h.anchor == anchor {
 			return true

@@ -63,7 +63,8 @@ func (l *looked) Look(node string) {
 	}
 }
 
-func (l *looked) at() string {
+// machine is the machine that is looked at.
+func (l *looked) machine() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.node
@@ -119,7 +120,7 @@ func (o *Own) Run(ctx context.Context, send func(tea.Msg)) error {
 
 // send sends the machine that somebody looks at, or the only one.
 func (o *Own) send(f *insight.Fleet, send func(tea.Msg)) {
-	m, ok := f.Node(o.at())
+	m, ok := f.Node(o.machine())
 	if all := f.Moments(); !ok && len(all) == 1 {
 		m, ok = all[0], true
 	}
@@ -252,7 +253,7 @@ func (s *Server) keepAsking(ctx context.Context, send func(tea.Msg), stream *cli
 		case <-s.news:
 			// below
 		}
-		if node := s.at(); several && node != "" && node != following {
+		if node := s.machine(); several && node != "" && node != following {
 			following = node
 			if err := s.show(ctx, send, stream, node); err != nil {
 				return ignoreEnd(ctx, err)

@@ -139,7 +139,7 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) { // past a deadline, as on a busy machine, it is still read at once
 		return nil, err
 	}
-	return s.at(s.now().UTC()), nil
+	return s.report(s.now().UTC()), nil
 }
 
 // Earlier yields what the machine would have reported before the source was made, had it been read at an interval, the oldest first: nothing,
@@ -147,15 +147,15 @@ func (s *Source) Read(ctx context.Context) (*gpu.Snapshot, error) {
 func (s *Source) Earlier(every time.Duration) iter.Seq[*gpu.Snapshot] {
 	return func(yield func(*gpu.Snapshot) bool) {
 		for t := s.made.Add(-s.past); t.Before(s.made); t = t.Add(every) {
-			if !yield(s.at(t)) {
+			if !yield(s.report(t)) {
 				return
 			}
 		}
 	}
 }
 
-// at is what the machine reports at a time.
-func (s *Source) at(now time.Time) *gpu.Snapshot {
+// report is what the machine reports at a time.
+func (s *Source) report(now time.Time) *gpu.Snapshot {
 	snap := &gpu.Snapshot{
 		Time:    now,
 		Source:  gpu.SourceSimulated,
